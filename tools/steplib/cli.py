@@ -1,0 +1,190 @@
+"""The command line: a table of commands, each in its own lazily imported module."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from steplib.errors import UserError, did_you_mean
+from steplib.paths import ROOT
+
+WRONG_USE, INTERRUPTED = 2, 130
+_CHOICE = re.compile(r"invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)")
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_NO_ACCESS = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One argument of a command, as argparse takes it."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command lives in steplib.commands.<name> as `run(book_root, args) -> int`."""
+
+    name: str
+    help: str
+    options: tuple[Option, ...] = ()
+
+
+def _option(*names: str, **settings: Any) -> Option:
+    return Option(names, settings)
+
+
+_CHAPTER = _option("chapter", metavar="NN", help="a chapter's number")
+_MODEL = _option("--model", metavar="M", help="a checkpoint's name or folder")
+_FILE = _option("file", metavar="FILE", help="a file of a tree, such as minisgl/core.py")
+
+COMMANDS = (
+    Command("list", "the chapters, and what each adds"),
+    Command(
+        "tree",
+        "a chapter's files, marked created, modified, early or untouched",
+        (
+            _option("chapter", metavar="NN", help='a chapter\'s number, or "all"'),
+            _option("--write", action="store_true", help="write the TREE file anew"),
+        ),
+    ),
+    Command(
+        "assemble",
+        "lay a chapter's tree out in a folder",
+        (_CHAPTER, _option("--into", metavar="DIR", required=True, help="a new or empty folder")),
+    ),
+    Command("main", "run a chapter's main on its own tree", (_CHAPTER, _MODEL)),
+    Command("parity", "compare a chapter's tokens with transformers'", (_CHAPTER, _MODEL)),
+    Command(
+        "check",
+        "prove chapters: manifest, references, main, parity, tests, text",
+        (
+            _option("chapters", metavar="NN", nargs="*", help="chapters; none or all: every one"),
+            _option("-j", "--jobs", metavar="N", type=int, help="chapters side by side"),
+            _option("--fresh", action="store_true", help="do not use cached results"),
+            _option("--json", metavar="F", help="write the facts as JSON"),
+            _option("--junit", metavar="F", help="write the facts as JUnit XML"),
+            _option("--require-real", action="store_true", help="fail without a real model"),
+        ),
+    ),
+    Command(
+        "models",
+        "list, make or fetch the checkpoints",
+        (
+            _option("action", choices=("list", "make", "fetch"), help="what to do"),
+            _option("name", metavar="NAME", nargs="?", help="one checkpoint; default: all"),
+        ),
+    ),
+    Command(
+        "doctor",
+        "look over this machine and say what to mend",
+        (_option("--json", action="store_true", help="print the facts as JSON"),),
+    ),
+    Command(
+        "docs",
+        "write the generated blocks of the pages",
+        (_option("--check", action="store_true", help="only fail when a block is stale"),),
+    ),
+    Command(
+        "freeze",
+        "keep a file's newest form for a chapter, so that a later one may change it",
+        (_FILE, _CHAPTER),
+    ),
+    Command(
+        "propagate",
+        "carry a fix in a chapter's form through the later forms",
+        (_FILE, _CHAPTER),
+    ),
+    Command(
+        "site",
+        "build, serve or publish the handbook",
+        (
+            _option("action", choices=("build", "serve", "publish"), help="what to do"),
+            _option("--to", metavar="TARGET", help="publish: a folder or a branch"),
+        ),
+    ),
+    Command("bugs", "which rows of the public bug list have a test"),
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are UserErrors, with the nearest word for a wrong one."""
+
+    def error(self, message: str) -> NoReturn:
+        choice = _CHOICE.search(message)
+        if choice:
+            words = [word.strip(" '") for word in choice["known"].split(",")]
+            near = did_you_mean(choice["word"], words) or f" Known: {', '.join(words)}."
+            raise UserError(f'{self.prog} does not know "{choice["word"]}".{near}')
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit status is 0 (pass), 1 (a check failed) or 2 (wrong use)."""
+    try:
+        return _finish(_run(sys.argv[1:] if argv is None else argv))
+    except UserError as error:
+        return _say(f"error: {error}", WRONG_USE)
+    except KeyboardInterrupt:
+        return _say("stopped; nothing was left half-written", INTERRUPTED)
+    except BrokenPipeError:
+        # whatever is still buffered can't be written either, so let the exit flush go nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _say("error: the output was closed before all of it was written", WRONG_USE)
+    except OSError as error:
+        return _say(f"error: {_explained(error)}", WRONG_USE)
+
+
+def _run(argv: list[str]) -> int:
+    args = _parser().parse_args(argv)
+    if args.command is None:
+        _parser().print_help()
+        return WRONG_USE
+    run: Callable[[Path, argparse.Namespace], int] = importlib.import_module(
+        f"steplib.commands.{args.command}"
+    ).run
+    return run(Path(args.root), args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="steps.py",
+        description="Assembles the book's chapters one by one and proves each of them.",
+        epilog="Exit status: 0 pass, 1 a check failed, 2 wrong use or a broken set-up.",
+    )
+    parser.add_argument("--root", default=ROOT, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for command in COMMANDS:
+        sub = commands.add_parser(command.name, help=command.help, description=command.help)
+        for option in command.options:
+            sub.add_argument(*option.names, **option.settings)
+    return parser
+
+
+def _finish(status: int) -> int:
+    sys.stdout.flush()
+    return status
+
+
+def _say(sentence: str, status: int) -> int:
+    print(sentence, file=sys.stderr)
+    return status
+
+
+def _explained(error: OSError) -> str:
+    """One sentence for what the machine refused; any other OSError is a fault of the tool."""
+    place = f" for {error.filename}" if error.filename else ""
+    if error.errno in _NO_SPACE:
+        return f"the disk is full{place}; free some space and run the command again"
+    if error.errno in _NO_ACCESS:
+        return f"permission denied{place}; make it writable, or work in another folder"
+    raise error

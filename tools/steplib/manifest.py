@@ -1,0 +1,126 @@
+"""A chapter's step.toml: which files it brings, and what its check must see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from steplib.errors import UserError
+from steplib.records import read_toml, record
+
+
+@dataclass(frozen=True)
+class Early:
+    """A later chapter's file that this one needs already; `whole`: in its owner's form."""
+
+    path: str
+    owner: int
+    reason: str
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Later:
+    """Names that are imported for type checking only and come in a later chapter."""
+
+    module: str
+    names: tuple[str, ...]
+    chapter: int
+
+
+@dataclass(frozen=True)
+class Inert:
+    """A symbol that the catalogue demands now and a later chapter puts to use."""
+
+    symbol: str
+    chapter: int
+
+
+@dataclass(frozen=True)
+class ParityRun:
+    """One run of `generate` with these config keys; no models means all of the chapter's."""
+
+    config: dict[str, Any] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parity:
+    """What is compared with transformers; each counter must be above zero in some run."""
+
+    models: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    runs: tuple[ParityRun, ...] = (ParityRun(),)
+
+
+@dataclass(frozen=True)
+class Main:
+    """What main.py may do beyond the usual."""
+
+    second_process: bool = False
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """step.toml, field for field."""
+
+    number: int
+    slug: str
+    creates: tuple[str, ...] = ()
+    modifies: tuple[str, ...] = ()
+    early: tuple[Early, ...] = ()
+    later: tuple[Later, ...] = ()
+    inert: tuple[Inert, ...] = ()
+    parity: Parity = field(default_factory=Parity)
+    main: Main = field(default_factory=Main)
+
+    @property
+    def paths(self) -> list[str]:
+        """Every path that the chapter touches, in the order of the manifest."""
+        return [*self.creates, *self.modifies, *(entry.path for entry in self.early)]
+
+
+def load(path: Path) -> Manifest:
+    """The manifest at `path`; UserError for a missing file, unknown key, wrong type or path."""
+    where = "/".join(path.parts[-3:])
+    manifest = record(Manifest, read_toml(path, where), where)
+    _check_folder(manifest, path.parent.name, where)
+    _check_paths(manifest, where)
+    return manifest
+
+
+def _check_folder(manifest: Manifest, folder: str, where: str) -> None:
+    expected = f"{manifest.number:02d}-{manifest.slug}"
+    if folder != expected:
+        raise UserError(
+            f'{where}: number and slug say "{expected}" but the folder is named "{folder}"; '
+            "make them agree."
+        )
+
+
+def _check_paths(manifest: Manifest, where: str) -> None:
+    seen: set[str] = set()
+    for path in manifest.paths:
+        if not _is_tree_path(path):
+            raise UserError(
+                f'{where}: "{path}" is no path of a tree; write it as "minisgl/..." '
+                "or as one Python file outside the package."
+            )
+        if path in seen:
+            raise UserError(f'{where}: "{path}" is listed twice; keep one entry.')
+        seen.add(path)
+    for entry in manifest.early:
+        if entry.owner <= manifest.number:
+            raise UserError(
+                f'{where}: "{entry.path}" is early, so its owner must be a later chapter, '
+                f"not {entry.owner:02d}."
+            )
+
+
+def _is_tree_path(path: str) -> bool:
+    pure = PurePosixPath(path)
+    plain = str(pure) == path and "\\" not in path and ".." not in pure.parts
+    inside = len(pure.parts) > 1 and pure.parts[0] == "minisgl"
+    return plain and (inside or (len(pure.parts) == 1 and pure.suffix == ".py"))
