@@ -92,7 +92,10 @@ COMMANDS = (
     Command(
         "docs",
         "write the generated blocks of the pages",
-        (_option("--check", action="store_true", help="only fail when a block is stale"),),
+        (
+            _option("pages", metavar="PAGE", nargs="*", help="a page or a chapter; none: all"),
+            _option("--check", action="store_true", help="only fail when a block is stale"),
+        ),
     ),
     Command(
         "freeze",
@@ -110,6 +113,7 @@ COMMANDS = (
         (
             _option("action", choices=("build", "serve", "publish"), help="what to do"),
             _option("--to", metavar="TARGET", help="publish: a folder or a branch"),
+            _option("--port", metavar="N", type=int, default=8000, help="serve: on this port"),
         ),
     ),
     Command("bugs", "which rows of the public bug list have a test"),

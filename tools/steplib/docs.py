@@ -1,0 +1,127 @@
+"""The handbook's generated blocks: write them, and find those that are stale or edited by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from steplib import blocks, markers
+from steplib.blocks import BlockError, Request
+from steplib.book import Book
+from steplib.errors import Problem, UserError
+from steplib.markers import Block, MarkerError
+from steplib.paths import shown, write_atomically
+
+CHECK = "docs"
+MEND = "Run: python tools/steps.py docs"
+
+
+@dataclass
+class Written:
+    """What writing one page came to."""
+
+    page: Path
+    changed: list[Block] = field(default_factory=list)
+    overwritten: list[Block] = field(default_factory=list)  # those that had been edited by hand
+    problems: list[Problem] = field(default_factory=list)  # those that could not be made
+
+
+def pages(root: Path) -> list[Path]:
+    """Every page that may hold blocks, in a fixed order."""
+    found = sorted((root / "docs").rglob("*.md"))
+    readme = root / "README.md"
+    return [*found, readme] if readme.is_file() else found
+
+
+def chapter_pages(book: Book, number: int) -> list[Path]:
+    """A chapter's page, and its translations (page.zh.md)."""
+    name = book.chapter(number).name
+    folder = book.root / "docs" / "chapters"
+    return [folder / f"{name}.md", *sorted(folder.glob(f"{name}.*.md"))]
+
+
+def stale_blocks(book: Book, chapter: int) -> list[Problem]:
+    """What is wrong with the blocks of one chapter's pages."""
+    return problems(book, chapter_pages(book, chapter))
+
+
+def problems(
+    book: Book, of: Iterable[Path], show: Callable[[str], None] = lambda line: None
+) -> list[Problem]:
+    """What is wrong with the blocks of these pages; `show` is told of each before its turn."""
+    return [problem for page in of for problem in _page_problems(book, page, show)]
+
+
+def write(book: Book, page: Path, show: Callable[[str], None] = lambda line: None) -> Written:
+    """Fill the page's blocks anew; a block that can't be made keeps what it holds."""
+    text = _read(book, page)
+    written, contents = Written(page), {}
+    for block in _blocks(book, page, text):
+        show(f"{shown(page, book.root)}: {block.spec}")
+        content = _rendered(book, page, block)
+        if isinstance(content, Problem):
+            written.problems.append(content)
+        elif content != block.content or not block.is_intact:
+            contents[block.line] = content
+            written.changed.append(block)
+            if block.content and not block.is_intact:
+                written.overwritten.append(block)
+    if contents:
+        write_atomically(page, markers.replace(text, contents))
+    return written
+
+
+def _page_problems(book: Book, page: Path, show: Callable[[str], None]) -> list[Problem]:
+    where = shown(page, book.root)
+    if not page.is_file():
+        return [Problem(CHECK, where, "The page is missing.", "Write it.")]
+    try:
+        found = markers.blocks(page.read_text(encoding="utf-8"))
+    except MarkerError as error:
+        message = error.message[:1].upper() + error.message[1:]
+        return [Problem(CHECK, f"{where}:{error.line}", message, "Mend the marker.")]
+    problems = []
+    for block in found:
+        show(f"{where}: {block.spec}")
+        problem = _block_problem(book, page, block)
+        if problem:
+            problems.append(problem)
+    return problems
+
+
+def _block_problem(book: Book, page: Path, block: Block) -> Problem | None:
+    where = f"{shown(page, book.root)}:{block.line}"
+    if block.is_empty:
+        return Problem(CHECK, where, f'The block "{block.spec}" was never filled.', MEND)
+    if not block.is_intact:
+        message = f'The block "{block.spec}" was edited by hand.'
+        return Problem(CHECK, where, message, f"Change its source instead. {MEND}")
+    fresh = _rendered(book, page, block)
+    if isinstance(fresh, Problem):
+        return fresh
+    if fresh != block.content:
+        return Problem(CHECK, where, f'The block "{block.spec}" is stale.', MEND)
+    return None
+
+
+def _rendered(book: Book, page: Path, block: Block) -> str | Problem:
+    try:
+        return blocks.render(block.kind, Request(book, page, block.args, block.content))
+    except (BlockError, UserError) as error:
+        where = f"{shown(page, book.root)}:{block.line}"
+        return Problem(CHECK, where, f'The block "{block.spec}" can\'t be made.', str(error))
+
+
+def _blocks(book: Book, page: Path, text: str) -> list[Block]:
+    try:
+        return markers.blocks(text)
+    except MarkerError as error:
+        raise UserError(f"{shown(page, book.root)}:{error.line}: {error.message}") from None
+
+
+def _read(book: Book, page: Path) -> str:
+    try:
+        return page.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{shown(page, book.root)} is missing; write it.") from None
