@@ -9,6 +9,8 @@ from typing import Any
 from steplib.errors import UserError
 from steplib.records import read_toml, record
 
+ENGINE = "minimal_engine.py"  # chapter 00's engine
+
 
 @dataclass(frozen=True)
 class Early:
@@ -88,6 +90,7 @@ def load(path: Path) -> Manifest:
     manifest = record(Manifest, read_toml(path, where), where)
     _check_folder(manifest, path.parent.name, where)
     _check_paths(manifest, where)
+    _check_later(manifest, where)
     return manifest
 
 
@@ -106,21 +109,26 @@ def _check_paths(manifest: Manifest, where: str) -> None:
         if not _is_tree_path(path):
             raise UserError(
                 f'{where}: "{path}" is no path of a tree; write it as "minisgl/..." '
-                "or as one Python file outside the package."
+                f"or as {ENGINE}, the one file outside the package."
             )
         if path in seen:
             raise UserError(f'{where}: "{path}" is listed twice; keep one entry.')
         seen.add(path)
-    for entry in manifest.early:
-        if entry.owner <= manifest.number:
-            raise UserError(
-                f'{where}: "{entry.path}" is early, so its owner must be a later chapter, '
-                f"not {entry.owner:02d}."
-            )
+
+
+def _check_later(manifest: Manifest, where: str) -> None:
+    """What points to a later chapter must not point back."""
+    promised = [
+        *((f'early "{entry.path}"', entry.owner) for entry in manifest.early),
+        *((f'later "{entry.module}"', entry.chapter) for entry in manifest.later),
+        *((f'inert "{entry.symbol}"', entry.chapter) for entry in manifest.inert),
+    ]
+    for what, chapter in promised:
+        if chapter <= manifest.number:
+            raise UserError(f"{where}: {what} must name a later chapter, not {chapter:02d}.")
 
 
 def _is_tree_path(path: str) -> bool:
     pure = PurePosixPath(path)
     plain = str(pure) == path and "\\" not in path and ".." not in pure.parts
-    inside = len(pure.parts) > 1 and pure.parts[0] == "minisgl"
-    return plain and (inside or (len(pure.parts) == 1 and pure.suffix == ".py"))
+    return plain and (path == ENGINE or (len(pure.parts) > 1 and pure.parts[0] == "minisgl"))
