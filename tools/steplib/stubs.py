@@ -66,7 +66,8 @@ class Stub:
             if is_field and in_fields:
                 parts[-1] += "\n" + text
             else:
-                parts.append(text if prefix or is_field else "\n" + text if parts else text)
+                is_apart = parts and not prefix and not (is_field and in_fields)
+                parts.append("\n" + text if is_apart else text)
             in_fields = is_field
         return parts
 

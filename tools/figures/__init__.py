@@ -1,0 +1,1 @@
+"""The book's drawings: one module a figure, each with `draw() -> Drawing`."""
