@@ -24,12 +24,15 @@ import numpy as np
 
 Probe = TypeVar("Probe", bound=Callable[..., Any])
 
+comparisons = 0
+"""How many comparisons were made so far; a judge that makes none fails."""
+
 
 class Mismatch(AssertionError):
     """What a judge raises: `what` was wrong, with the two values to show."""
 
     def __init__(self, what: str, expected: object, got: object) -> None:
-        super().__init__(f"{what}: expected {expected!r}, got {got!r}")
+        super().__init__(f"{what}: expected {shown(expected)}, got {shown(got)}")
         self.what, self.expected, self.got = what, expected, got
 
 
@@ -54,6 +57,7 @@ def close(got: object, want: object, atol: float, what: str, rtol: float = 0.0) 
 
 def truth(holds: bool, what: str, got: object = None) -> None:
     """`what` holds. For what is neither equal nor close, such as an order or a bound."""
+    _count()
     if not holds:
         raise Mismatch(what, "true", got)
 
@@ -66,7 +70,19 @@ def _same(a: object, b: object) -> bool:
     return a == b and isinstance(a, bool) == isinstance(b, bool)
 
 
+def shown(value: object, limit: int = 300) -> str:
+    """`value` as text, cut where it gets too long to read."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+
+
+def _count() -> None:
+    global comparisons
+    comparisons += 1
+
+
 def _compare(got: Any, want: Any, what: str, same: Callable[[object, object], bool]) -> None:
+    _count()
     got, want = _plain(got), _plain(want)
     if isinstance(want, list) and isinstance(got, list):
         for i, (a, b) in enumerate(zip(got, want, strict=False)):
@@ -99,6 +115,7 @@ def error_of(action: Callable[[], object]) -> dict[str, str] | None:
 
 def refused(got: Any, what: str, *words: str, kind: str | None = None) -> None:
     """`got` comes from error_of: an error was raised, and its message holds each of `words`."""
+    _count()
     if got is None:
         raise Mismatch(what, "an error", "no error")
     if kind is not None:

@@ -1,0 +1,97 @@
+"""The program that runs code under test: `python -I child.py`, one JSON job a line on stdin.
+
+Fresh: one job, then the process ends. Warm: import torch once, then fork for each job. Either way
+records go through a private pipe; what is printed is only ever shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from steplib.jobs import channel, run  # noqa: E402
+
+del sys.path[0]
+
+
+def main() -> None:
+    """Read the first line and do what it says."""
+    first = _next_line()
+    assert first is not None
+    if first["kind"] == "warm":
+        serve(first)
+    else:
+        threading.Thread(target=_leave_with_parent, daemon=True).start()
+        run(first, channel(first["fd"], first.pop("nonce")))
+
+
+def _next_line() -> dict[str, Any] | None:
+    """One job, read byte by byte so that nothing after it is swallowed; None at the end."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = os.read(0, 1)
+        if not piece:
+            return None
+        line += piece
+    job: dict[str, Any] = json.loads(line)
+    return job
+
+
+def _leave_with_parent() -> None:
+    """The parent holds our stdin open while it lives; its end must be ours too."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+def serve(first: dict[str, Any]) -> None:
+    """Import what is slow to import, then fork for each job and say how it ended."""
+    for name in first["preload"]:
+        __import__(name)
+    send = channel(first["fd"], first["nonce"])
+    send("ready")
+    while (job := _next_line()) is not None:
+        pid = os.fork()
+        if pid == 0:
+            _work(job, first["fd"])
+        send("started", pid=pid)
+        send("exit", status=os.waitstatus_to_exitcode(_wait(pid)))
+
+
+def _work(job: dict[str, Any], fd: int) -> None:
+    """In the forked child: a process group of its own, no stdin, and never back to the loop."""
+    status = 1
+    try:
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.chdir(job["scratch"])
+        run(job, channel(fd, job.pop("nonce")))
+        status = 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _wait(pid: int) -> int:
+    """The wait status of `pid`. Anything on stdin meanwhile is its end: the parent is gone."""
+    pause = 0.001
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status
+        if select.select([0], [], [], pause)[0]:
+            os.kill(pid, signal.SIGKILL)
+            os._exit(1)
+        pause = min(2 * pause, 0.02)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""What keeps a child process honest. Runs inside the child, before any code under test.
+
+The child may import the tree, the files of its scratch folder, the standard library and installed
+packages; nothing else of the repository, and no transformers code that could answer in its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+_MODELING = re.compile(r"/transformers/(models/.*/modeling_[^/]*|generation/[^/]*)\.pyc?$")
+_HARMLESS = re.compile(r"/generation/(__pycache__/)?(__init__|configuration_utils)\.[^/]*$")
+_MODELING_NAME = re.compile(r"transformers\.(models\..*\bmodeling_\w+|generation\.\w+)(\..*)?")
+_LISTS_SOURCES = "/transformers/utils/import_utils.py"  # reads each modeling file for its names
+_PROCESS_EVENTS = frozenset(
+    ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn")
+) | {"subprocess.Popen"}
+
+
+class Refused(PermissionError):
+    """The child may not do this. An OSError, so that optional look-ups just go without."""
+
+
+class RefusedImport(ImportError):
+    """The child may not import this."""
+
+
+@dataclass
+class Guard:
+    """The rules of one child. All paths are real paths.
+
+    tree: the only source of minisgl. scratch: the book's own files. root: the repository, whose
+    other Python files are out of bounds. violations: what was tried in spite of the rules.
+    """
+
+    tree: str
+    scratch: str
+    root: str
+    may_start_processes: bool = False
+    violations: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        tool = (
+            "__init__.py",
+            "child.py",
+            "isolation.py",
+            "jobs.py",
+        )  # shown in tracebacks, and no secret
+        self._readable = {str(Path(__file__).with_name(name)) for name in tool}
+        self._installed = tuple({os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)})
+        self._tops = {"minisgl", *(path.stem for path in Path(self.tree).glob("*.py"))}
+
+    def install(self) -> None:
+        """Put the rules in force; they hold until the process ends."""
+        sys.dont_write_bytecode = True
+        foreign = [finder for finder in sys.meta_path if _is_editable(finder)]
+        sys.meta_path[:] = [self, *(f for f in sys.meta_path if f not in foreign)]
+        sys.path[:] = [self.scratch, self.tree, *filter(self._is_outside_root, sys.path)]
+        self._refuse_shadows()
+        sys.addaudithook(self.audit)
+
+    def _is_outside_root(self, entry: str) -> bool:
+        real = os.path.realpath(entry)
+        return not _below(real, self.root) or any(_below(real, p) for p in self._installed)
+
+    def _refuse_shadows(self) -> None:
+        """A file of the tree or scratch folder may not hide an installed module."""
+        for path in (*Path(self.tree).iterdir(), *Path(self.scratch).glob("*.py")):
+            known = path.stem in sys.stdlib_module_names
+            if path.stem != "minisgl" and (known or PathFinder.find_spec(path.stem, sys.path[2:])):
+                raise RefusedImport(
+                    f"{path.name} hides the installed module {path.stem!r}; rename it"
+                )
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The first finder on sys.meta_path: names of the tree come from the tree or not at all."""
+        if _MODELING_NAME.fullmatch(name) and not name.endswith(".configuration_utils"):
+            self._refuse(
+                f"{name} can't be imported here; the engine may not be its own reference",
+                RefusedImport,
+            )
+        if name.partition(".")[0] not in self._tops:
+            return None
+        spec = PathFinder.find_spec(name, path if path is not None else [self.tree])
+        if spec is None:
+            raise ModuleNotFoundError(f"the tree has no module {name!r}", name=name)
+        if spec.origin and not _below(os.path.realpath(spec.origin), self.tree):
+            self._refuse(
+                f"module {name!r} would come from outside the tree: {spec.origin}", RefusedImport
+            )
+        return spec
+
+    def audit(self, event: str, args: tuple[Any, ...]) -> None:
+        """Python calls this for each opened file and each process start."""
+        if event == "open" and isinstance(args[0], str | bytes):
+            self._audit_open(os.fsdecode(args[0]))
+        elif event in _PROCESS_EVENTS and not self.may_start_processes:
+            raise Refused(f"the chapter may not start a process ({event})")
+
+    def _audit_open(self, path: str) -> None:
+        real = path if path.startswith(self._installed) else os.path.realpath(path)
+        if not real.endswith((".py", ".pyc")) or real in self._readable:
+            return
+        if _MODELING.search(real) and not _HARMLESS.search(real):
+            if not sys._getframe(2).f_code.co_filename.endswith(_LISTS_SOURCES):
+                self._refuse(
+                    f"{_short(real)} can't be opened here; the engine may not be its own reference"
+                )
+        elif not (_below(real, self.tree) or _below(real, self.scratch)) and (
+            "/minisgl/" in real or not self._is_outside_root(real)
+        ):
+            self._refuse(f"{real} lies outside the tree and can't be opened here")
+
+    def _refuse(self, sentence: str, error: type[Exception] = Refused) -> NoReturn:
+        self.violations.append(sentence)
+        raise error(sentence)
+
+    def modules(self) -> dict[str, list[str]]:
+        """For each loaded module of the tree its path below the tree and its sha256.
+
+        A module of the repository from any other place is added to the violations.
+        """
+        found = {}
+        for name, module in sorted(sys.modules.items()):
+            file = getattr(module, "__file__", None)
+            if not isinstance(file, str) or (real := os.path.realpath(file)) in self._readable:
+                continue
+            if _below(real, self.tree):
+                digest = hashlib.sha256(Path(real).read_bytes()).hexdigest()
+                found[name] = [Path(real).relative_to(self.tree).as_posix(), digest]
+            elif name.partition(".")[0] in self._tops or not (
+                _below(real, self.scratch) or self._is_outside_root(real)
+            ):
+                self.violations.append(f"module {name!r} was loaded from outside the tree: {real}")
+        return found
+
+
+def load(name: str, file: Path) -> ModuleType:
+    """Import one file of the scratch folder under `name`."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + os.sep)
+
+
+def _is_editable(finder: object) -> bool:
+    return getattr(finder, "__module__", "").startswith("__editable__")
+
+
+def _short(path: str) -> str:
+    return path[path.rindex("/transformers/") + 1 :]

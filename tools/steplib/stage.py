@@ -1,0 +1,54 @@
+"""Where code under test runs: a temporary folder with one tree and the files beside it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from steplib.errors import UserError
+from steplib.outcome import Job
+from steplib.paths import ROOT
+from steplib.tree import Tree
+
+SHARED = ("steps/book.py", "tests/pairs.py")
+"""What mains and test files import; always beside them."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """tree: the assembled tree. scratch: copies of main, tests and what they share."""
+
+    tree: Path
+    scratch: Path
+    root: Path
+
+    def job(
+        self, kind: Literal["main", "generate", "probes"], body: dict[str, Any], **flags: bool
+    ) -> Job:
+        """A job on this stage; flags: coverage, second_process."""
+        return Job(kind, self.tree, self.scratch, self.root, body, **flags)
+
+
+@contextmanager
+def staged(tree: Tree, root: Path, sources: Iterable[Path]) -> Iterator[Stage]:
+    """A stage with `tree` and copies of `sources`; it is gone when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="minisgl-") as folder:
+        base = Path(folder).resolve()
+        scratch = base / "scratch"
+        scratch.mkdir()
+        tree.write(base / "tree")
+        for source in (*shared_files(root), *sources):
+            if not source.is_file():
+                raise UserError(f"{source} is missing; write it.")
+            shutil.copyfile(source, scratch / source.name)
+        yield Stage(base / "tree", scratch, root)
+
+
+def shared_files(root: Path) -> list[Path]:
+    """book.py and pairs.py: the book's own, or this tool's where a book brings none."""
+    return [(root if (root / name).is_file() else ROOT) / name for name in SHARED]
