@@ -1,4 +1,4 @@
-"""mypy on each assembled tree: what `static` proves for names, this proves for methods and keywords.
+"""mypy on each assembled tree: `static` proves names, and this methods and keywords.
 
 All trees share one cache. mypy keys it by a file's path inside the tree and its content, so that
 only the first run pays for reading torch (about 10 s); a tree costs about 1 s after that.
