@@ -1,0 +1,136 @@
+"""The torch backend: PyTorch's attention, request by request, on any device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+from minisgl.core import get_global_ctx
+
+from .base import BaseAttnBackend, BaseAttnMetadata
+
+if TYPE_CHECKING:
+    from minisgl.core import Batch, Req
+    from minisgl.models.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class _View:
+    """What one request's new queries see in a layer: the slots of its keys, and a mask.
+
+    slots: (keys,). mask: (queries, keys), True where a query sees a key; None when every query
+    sees every key, or, if causal, when there are as many queries as keys.
+    """
+
+    slots: torch.Tensor
+    mask: torch.Tensor | None
+    causal: bool
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """One request of the batch: q_len new tokens, the last of len(slots) tokens."""
+
+    q_len: int
+    slots: torch.Tensor
+
+    @cached_property
+    def full(self) -> _View:
+        """What the queries see without a window."""
+        if self.q_len == 1:
+            return _View(self.slots, None, causal=False)
+        if self.q_len == len(self.slots):
+            return _View(self.slots, None, causal=True)
+        return _View(self.slots, self._mask(len(self.slots)), causal=False)
+
+    def windowed(self, window: int) -> _View:
+        """What the queries see when each sees the last window keys, itself included."""
+        kept = min(len(self.slots), self.q_len + window - 1)
+        slots = self.slots[len(self.slots) - kept :]
+        mask = self._mask(kept).triu(kept - self.q_len - window + 1) if self.q_len > 1 else None
+        return _View(slots, mask, causal=False)
+
+    def _mask(self, keys: int) -> torch.Tensor:
+        seen = torch.ones(self.q_len, keys, dtype=torch.bool, device=self.slots.device)
+        return seen.tril(keys - self.q_len)
+
+
+@dataclass
+class TorchMetadata(BaseAttnMetadata):
+    """cu_seqlens_q: (requests + 1,) where each request's tokens begin in the flat batch."""
+
+    cu_seqlens_q: torch.Tensor
+    sequences: list[_Sequence]
+
+    def __post_init__(self) -> None:
+        self._views: dict[int | None, list[_View]] = {}
+
+    def get_last_indices(self, bs: int) -> torch.Tensor:
+        return self.cu_seqlens_q[1 : bs + 1] - 1
+
+    def views(self, window: int | None) -> list[_View]:
+        """Return what each request sees; worked out once per batch and window, not per layer."""
+        if window not in self._views:
+            self._views[window] = [
+                s.full if window is None else s.windowed(window) for s in self.sequences
+            ]
+        return self._views[window]
+
+
+class TorchAttentionBackend(BaseAttnBackend):
+    """Gathers each request's K and V from the pool; the work grows with its real tokens only."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        self._ctx = get_global_ctx()
+        self._windows = config.layer_windows
+
+    def prepare_metadata(self, batch: Batch) -> None:
+        reqs = batch.padded_reqs
+        ends = torch.tensor([0, *(req.extend_len for req in reqs)]).cumsum(0)
+        batch.attn_metadata = TorchMetadata(
+            cu_seqlens_q=ends.to(self._ctx.page_table.device),
+            sequences=[_Sequence(req.extend_len, self._slots(req)) for req in reqs],
+        )
+
+    def _slots(self, req: Req) -> torch.Tensor:
+        return self._ctx.page_table[req.table_idx, : req.device_len].clone()
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer_id: int, batch: Batch
+    ) -> torch.Tensor:
+        metadata, pool = batch.attn_metadata, self._ctx.kv_cache
+        assert isinstance(metadata, TorchMetadata), "call prepare_metadata for this batch first"
+        pool.store_kv(k, v, batch.out_loc, layer_id)
+        k_slots, v_slots = (
+            t.flatten(0, 1) for t in (pool.k_cache(layer_id), pool.v_cache(layer_id))
+        )
+        views = metadata.views(self._windows[layer_id])
+        queries = torch.split(q, [s.q_len for s in metadata.sequences])
+        return torch.cat(
+            [
+                _attend(
+                    x,
+                    k_slots.index_select(0, view.slots),
+                    v_slots.index_select(0, view.slots),
+                    view,
+                )
+                for x, view in zip(queries, views, strict=True)
+            ]
+        )
+
+
+def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, view: _View) -> torch.Tensor:
+    """q: (queries, qo_heads, head_dim); k, v: (keys, kv_heads, head_dim) -> like q"""
+    out = F.scaled_dot_product_attention(
+        q.transpose(0, 1),
+        k.transpose(0, 1),
+        v.transpose(0, 1),
+        attn_mask=view.mask,
+        is_causal=view.causal,
+        enable_gqa=True,
+    )
+    return out.transpose(0, 1)

@@ -1,0 +1,128 @@
+"""The engine: a model, its KV pool and page table, and one call that runs a batch through them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from minisgl.attention import create_attention_backend
+from minisgl.core import Context, set_global_ctx
+from minisgl.distributed.info import get_tp_info
+from minisgl.kvcache import create_kvcache_pool
+from minisgl.layers import set_rope_device
+from minisgl.models import create_model, load_weight
+from minisgl.utils import align_ceil, div_even, init_logger, torch_dtype
+from minisgl.utils.device import Event, default_device, free_memory, new_event, new_stream
+
+from .sample import Sampler
+
+if TYPE_CHECKING:
+    from minisgl.core import Batch
+
+    from .config import EngineConfig
+    from .sample import BatchSamplingArgs
+
+logger = init_logger(__name__)
+
+CPU_POOL_BYTES = 2 << 30
+"""The most that the KV pool takes of a CPU's memory, which the engine shares with others."""
+
+
+class ForwardOutput(NamedTuple):
+    """The sampled tokens, (requests,) int32; the copy on the CPU is valid after copy_done_event."""
+
+    next_tokens_gpu: torch.Tensor
+    next_tokens_cpu: torch.Tensor
+    copy_done_event: Event
+
+
+class Engine:
+    """Owns what lies on the device. Whoever builds the batches decides who runs and where."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.device, self.dtype = default_device(), config.dtype
+        self.stream = new_stream(self.device)
+        self.ctx = Context(config.page_size)
+        set_global_ctx(self.ctx)
+        free_at_start = free_memory(self.device)
+
+        set_rope_device(self.device)
+        with torch.device("meta"), torch_dtype(self.dtype):
+            self.model = create_model(config.model_config)
+        self.model.load_state_dict(self._load_weight_state_dict(config))
+        self.model.process_weights_after_loading()
+
+        self.num_pages = self._determine_num_pages(free_at_start, config)
+        self.max_seq_len = min(config.max_seq_len, self.num_pages * config.page_size)
+        self.ctx.kv_cache = create_kvcache_pool(
+            config.model_config, self.num_pages, config.page_size, self.dtype, self.device
+        )
+        self.ctx.page_table = torch.zeros(
+            config.max_running_req,
+            _align_up_32(self.max_seq_len),
+            dtype=torch.int32,
+            device=self.device,
+        )
+        self.ctx.attn_backend = create_attention_backend(
+            config.attention_backend, config.model_config
+        )
+        self.sampler = Sampler(self.device, config.model_config.vocab_size)
+        logger.info(
+            "%s on %s: %d pages of %d tokens, at most %d tokens a request",
+            config.model_config.architectures[0],
+            self.device,
+            self.num_pages,
+            config.page_size,
+            self.max_seq_len,
+        )
+
+    def _load_weight_state_dict(self, config: EngineConfig) -> dict[str, torch.Tensor]:
+        """Return the weights in the engine's dtype: the checkpoint's, or random ones."""
+        if config.use_dummy_weight:
+            return {
+                name: torch.randn(like.shape, dtype=self.dtype, device=self.device) * 0.02
+                for name, like in self.model.state_dict().items()
+            }
+        weights = load_weight(config.model_path, self.device)
+        return {name: tensor.to(self.dtype) for name, tensor in weights}
+
+    def _determine_num_pages(self, old_free_memory: int, config: EngineConfig) -> int:
+        """Return how many pages fit into the memory that the weights have left."""
+        if config.num_page_override is not None:
+            return config.num_page_override
+        model = config.model_config
+        heads = div_even(model.num_kv_heads, get_tp_info().size, allow_replicate=True)
+        token_bytes = 2 * model.num_layers * heads * model.head_dim * self.dtype.itemsize
+        taken = old_free_memory - free_memory(self.device)
+        room = int(config.memory_ratio * old_free_memory) - max(taken, 0)
+        if self.device.type == "cpu":
+            room = min(room, CPU_POOL_BYTES)
+        num_pages = room // (token_bytes * config.page_size)
+        if num_pages < 1:
+            raise RuntimeError(
+                f"no memory is left for the KV pool: {taken} of {old_free_memory} bytes went to "
+                "the weights; raise memory_ratio or free memory on the device"
+            )
+        return num_pages
+
+    def forward_batch(self, batch: Batch, args: BatchSamplingArgs) -> ForwardOutput:
+        """Run one forward pass and sample; each request then has one more token to compute.
+
+        The batch's tensors and attn_metadata must be set, and args come from sampler.prepare.
+        On CUDA the caller works inside use_stream(engine.stream).
+        """
+        set_global_ctx(self.ctx)
+        with self.ctx.forward_batch(batch):
+            logits = self.model.forward()
+        for req in batch.reqs:
+            req.complete_one()
+        next_tokens = self.sampler.sample(logits[: batch.size], args).to(torch.int32)
+        on_cpu = next_tokens.to("cpu", non_blocking=True)
+        done = new_event(self.device)
+        done.record(self.stream)
+        return ForwardOutput(next_tokens, on_cpu, done)
+
+
+def _align_up_32(num: int) -> int:
+    return align_ceil(num, 32)

@@ -1,0 +1,118 @@
+"""From logits to the next token of each request, greedy and sampled rows in one batch."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from minisgl.utils import nvtx_annotate
+from minisgl.utils.device import pin
+
+if TYPE_CHECKING:
+    from minisgl.core import Batch, Req
+
+
+@dataclass
+class BatchSamplingArgs:
+    """The batch's sampling parameters, one entry per request; temperatures None: all are greedy.
+
+    top_k and top_p None: no request uses that filter. uniforms: the random draws, in [0, 1).
+    """
+
+    temperatures: torch.Tensor | None
+    top_k: torch.Tensor | None = None
+    top_p: torch.Tensor | None = None
+    uniforms: torch.Tensor | None = None
+
+
+def make_device_tensor(
+    data: list[int] | list[float], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Return data on device, without waiting for the copy."""
+    return pin(torch.tensor(data, dtype=dtype), device).to(device, non_blocking=True)
+
+
+def sample_impl(
+    logits: torch.Tensor,
+    temperatures: torch.Tensor,
+    top_k: torch.Tensor | int | None,
+    top_p: torch.Tensor | float | None,
+    uniforms: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Draw one token per row: temperature, then the top_k best, then the top_p share of these.
+
+    logits: (requests, vocab); temperatures, uniforms: (requests,); top_k, top_p: (requests,) or
+    one value for all rows, at least 1 and above 0. A row with temperature 0 takes its best logit.
+    Result: (requests,) int64. Without uniforms they are drawn from PyTorch's generator.
+    """
+    best = logits.argmax(dim=-1)
+    warmth = torch.where(temperatures > 0, temperatures, 1.0).unsqueeze(-1)
+    probs, ids = torch.softmax(logits.float() / warmth, dim=-1).sort(dim=-1, descending=True)
+    if top_k is not None:
+        rank = torch.arange(probs.shape[-1], device=probs.device)
+        probs = probs.masked_fill(rank >= _column(top_k), 0.0)
+    if top_p is not None:
+        before = probs.cumsum(dim=-1) - probs
+        probs = probs.masked_fill(before >= _column(top_p) * probs.sum(-1, keepdim=True), 0.0)
+    mass = probs.double().cumsum(dim=-1)
+    if uniforms is None:
+        uniforms = torch.rand(len(probs), dtype=torch.float64, device=probs.device)
+    target = uniforms.to(mass).unsqueeze(-1) * mass[:, -1:]
+    drawn = ids.gather(-1, torch.searchsorted(mass, target, right=True)).squeeze(-1)
+    return torch.where(temperatures > 0, drawn, best)
+
+
+def _column(values: torch.Tensor | float) -> torch.Tensor | float:
+    return values.unsqueeze(-1) if isinstance(values, torch.Tensor) else values
+
+
+def _uniform(req: Req) -> float:
+    """Return the draw for the request's next token, from its seed (else its uid) and position.
+
+    It depends on nothing else: not on the rest of the batch, nor on what was drawn before. So
+    every rank draws the same, and a seeded request repeats.
+    """
+    seed = req.sampling_params.seed
+    source = f"uid {req.uid}" if seed is None else f"seed {seed}"
+    return random.Random(f"{source} position {req.device_len}").random()
+
+
+@dataclass
+class Sampler:
+    """Prepares a batch's sampling parameters and applies them to its logits."""
+
+    device: torch.device
+    vocab_size: int
+
+    def prepare(self, batch: Batch) -> BatchSamplingArgs:
+        """Return the parameters of the batch's requests; call it before the forward pass."""
+        params = [req.sampling_params for req in batch.reqs]
+        if all(p.is_greedy for p in params):
+            return BatchSamplingArgs(temperatures=None)
+        limits = [p.top_k if 0 < p.top_k < self.vocab_size else self.vocab_size for p in params]
+        shares = [p.top_p for p in params]
+        warmth = [0.0 if p.is_greedy else p.temperature for p in params]
+        draws = [_uniform(req) for req in batch.reqs]
+        return BatchSamplingArgs(
+            temperatures=make_device_tensor(warmth, torch.float32, self.device),
+            top_k=self._filter(limits, torch.int64, self.vocab_size),
+            top_p=self._filter(shares, torch.float32, 1.0),
+            uniforms=make_device_tensor(draws, torch.float64, self.device),
+        )
+
+    def _filter(
+        self, values: list[int] | list[float], dtype: torch.dtype, off: float
+    ) -> torch.Tensor | None:
+        if all(value == off for value in values):
+            return None
+        return make_device_tensor(values, dtype, self.device)
+
+    @nvtx_annotate("Sampler")
+    def sample(self, logits: torch.Tensor, args: BatchSamplingArgs) -> torch.Tensor:
+        """logits: (requests, vocab_size) -> (requests,) token ids"""
+        if args.temperatures is None:
+            return logits.argmax(dim=-1)
+        return sample_impl(logits, args.temperatures, args.top_k, args.top_p, args.uniforms)

@@ -1,0 +1,79 @@
+"""Read safetensors one tensor at a time, and merge what the engine computes as one product."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from minisgl.utils.hf import download_hf_weight
+
+_MERGE_GROUPS = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+_SLOT_NAMES = {part: (group, parts) for group, parts in _MERGE_GROUPS.items() for part in parts}
+
+
+def _get_merge_info(key: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return (merged key, this part, all parts) for a key like x.q_proj.weight, else None."""
+    owner, _, kind = key.rpartition(".")
+    prefix, _, part = owner.rpartition(".")
+    if part not in _SLOT_NAMES:
+        return None
+    group, parts = _SLOT_NAMES[part]
+    return f"{prefix}.{group}.{kind}", part, parts
+
+
+def _checkpoint_files(folder: Path) -> list[Path]:
+    """Return the safetensors files of folder; those that an index names must all be there."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+        files = [folder / name for name in names]
+    else:
+        files = sorted(folder.glob("*.safetensors"))
+    missing = [file.name for file in files if not file.is_file()]
+    if missing or not files:
+        what = f"{', '.join(missing)} is missing" if missing else "there is no .safetensors file"
+        raise FileNotFoundError(f"{what} in {folder}: fetch the checkpoint again")
+    return files
+
+
+def _read_tensors(file: Path, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield each tensor of one file; on a CPU it is a view of the file, not a copy."""
+    try:
+        with safe_open(file, framework="pt", device=str(device)) as shard:
+            for key in shard.offset_keys():
+                yield key, shard.get_tensor(key)
+    except SafetensorError as error:
+        raise ValueError(
+            f"{file} is damaged or only half there ({error}): fetch the checkpoint again"
+        ) from None
+
+
+def load_weight(model_path: str, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield (name, tensor) for every weight of the checkpoint, merged ones under their new name.
+
+    model_path: a folder or a hub name. Parts of one product are kept until the last one was read.
+    Raises FileNotFoundError or ValueError when the checkpoint is not whole.
+    """
+    waiting: dict[str, dict[str, torch.Tensor]] = {}
+    for file in _checkpoint_files(Path(download_hf_weight(model_path))):
+        for key, tensor in _read_tensors(file, device):
+            info = _get_merge_info(key)
+            if info is None:
+                yield key, tensor
+                continue
+            merged_key, part, parts = info
+            found = waiting.setdefault(merged_key, {})
+            found[part] = tensor
+            if len(found) == len(parts):
+                yield merged_key, torch.cat([found[name] for name in parts])
+                del waiting[merged_key]
+    if waiting:
+        key, found = next(iter(waiting.items()))
+        raise ValueError(f"{key} can't be merged: the checkpoint holds only {', '.join(found)}")
