@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from difflib import Match, SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,8 @@ def propagate(book: Book, path: str, wanted: int | str) -> Propagation:
 
 def _carry(base: bytes, fixed: bytes, later: list[Form], root: Path) -> Propagation:
     merged: dict[Path, str | bytes] = {}
-    changed, unchanged = [], []
+    changed: list[Form] = []
+    unchanged: list[Form] = []
     for form in later:
         current = _read(form.source, root)
         result, conflicts = _merge(current, base, fixed)
@@ -139,22 +141,28 @@ def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 def _conflict_lines(current: bytes, merged: bytes) -> tuple[tuple[int, int], ...]:
     """First and last line, in `current`, of each conflict that is marked in `merged`."""
-    lines, found, position = current.splitlines(), [], 0
-    block: list[bytes] | None = None
+    ours: list[bytes] = []  # the merge with every conflict settled as `current` has it
+    spans: list[tuple[int, int]] = []
+    side = "both"
     for line in merged.splitlines():
         if line.startswith(b"<<<<<<< "):
-            block = []
-        elif line == b"=======" and block is not None:
-            start = _find(lines, block, position)
-            position = start + len(block)
-            found.append((start + 1, max(position, start + 1)))
-            block = None
-        elif block is not None:
-            block.append(line)
-    return tuple(found)
+            side, start = "ours", len(ours)
+        elif line == b"=======" and side == "ours":
+            side = "theirs"
+            spans.append((start, len(ours)))
+        elif line.startswith(b">>>>>>> ") and side == "theirs":
+            side = "both"
+        elif side != "theirs":
+            ours.append(line)
+    lines = current.splitlines()
+    matches = SequenceMatcher(None, ours, lines, autojunk=False).get_matching_blocks()
+    places = [(_place(matches, first), last - first) for first, last in spans]
+    return tuple((place + 1, place + max(length, 1)) for place, length in places)
 
 
-def _find(lines: list[bytes], block: list[bytes], start: int) -> int:
-    """Where `block` begins in `lines`; an empty one begins where the search does."""
-    last = len(lines) - len(block)
-    return next((i for i in range(start, last + 1) if lines[i : i + len(block)] == block), start)
+def _place(matches: list[Match], index: int) -> int:
+    """Where the line with this index of one text lies in the other, or the next one that does."""
+    for ours, lines, size in matches:
+        if index < ours + size:
+            return lines + max(index - ours, 0)
+    return matches[-1].b
