@@ -134,7 +134,9 @@ def _write_tokenizer(folder: Path, facts: dict[str, Any]) -> None:
     tokens: list[str] = facts["tokenizer.ggml.tokens"]
     kinds: list[int] = facts["tokenizer.ggml.token_type"]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    special = {t: n for (t, n), kind in zip(vocabulary.items(), kinds, strict=True) if kind == CONTROL}
+    special = {
+        t: n for (t, n), kind in zip(vocabulary.items(), kinds, strict=True) if kind == CONTROL
+    }
     pairs = [merge.split(" ") for merge in facts["tokenizer.ggml.merges"]]
     cut = {
         "type": "Sequence",

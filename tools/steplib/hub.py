@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steplib.errors import UserError
 
-FILES = (
+FILES = [
     "config.json",
     "generation_config.json",
     "model*.safetensors",
@@ -19,7 +19,7 @@ FILES = (
     "tokenizer_config.json",
     "chat_template.jinja",
     "LICENSE",
-)
+]
 TIMEOUT = 4.0  # seconds; long enough for a slow line, short enough to wait for
 
 

@@ -71,7 +71,5 @@ def greedy(folder: Path, prompts: list[list[int]], count: int = TOKENS) -> list[
     plan = GenerationConfig(do_sample=False, max_new_tokens=count, min_new_tokens=count)
     ids = torch.tensor(prompts)
     with torch.inference_mode():
-        out = model.generate(
-            ids, attention_mask=torch.ones_like(ids), generation_config=plan
-        )
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=plan)
     return [[int(token) for token in row[len(prompts[0]) :]] for row in out]

@@ -7,7 +7,7 @@ import time
 from steplib.errors import UserError
 from steplib.liveliness import check_liveliness
 from steplib.models import Checkpoint, checkpoint, digest, folder, present, problem
-from steplib.staging import staged
+from steplib.placing import placed
 from steplib.tiny import write_tiny
 
 
@@ -23,7 +23,7 @@ def provide(name: str) -> str:
 
 def _make_tiny(row: Checkpoint) -> str:
     assert row.tiny is not None, f"{row.name} has no [checkpoint.tiny] table"
-    with staged(folder(row.name)) as place:
+    with placed(folder(row.name)) as place:
         write_tiny(place, row.tiny)
         _check_digest(row, digest(place))
         lively = check_liveliness(row.name, place)
@@ -33,7 +33,7 @@ def _make_tiny(row: Checkpoint) -> str:
 def _fetch_smollm2(row: Checkpoint) -> str:
     from steplib.smollm2 import fetch
 
-    with staged(folder(row.name)) as place:
+    with placed(folder(row.name)) as place:
         fetch(place)
         _check_digest(row, digest(place))
     return "fetched and converted"
@@ -42,7 +42,7 @@ def _fetch_smollm2(row: Checkpoint) -> str:
 def _fetch_from_hub(row: Checkpoint) -> str:
     from steplib.hub import fetch
 
-    with staged(folder(row.name)) as place:
+    with placed(folder(row.name)) as place:
         return fetch(row.hub, place)
 
 
@@ -50,5 +50,5 @@ def _check_digest(row: Checkpoint, found: str) -> None:
     if found != row.sha256:
         raise UserError(
             f"{row.name} came out with the digest {found}, and checkpoints.toml promises "
-            f"{row.sha256 or 'none'}; if its recipe was changed on purpose, write the new one there."
+            f"{row.sha256 or 'none'}; after a change of recipe on purpose, write the new one there."
         )

@@ -12,9 +12,9 @@ from typing import Any
 
 from steplib.errors import UserError, did_you_mean
 from steplib.paths import DATA, ROOT, cache_dir, shown, write_atomically
+from steplib.recipe import Tiny
 from steplib.records import read_toml, record
-from steplib.tensorfile import problem_in
-from steplib.tiny import Tiny
+from steplib.weightfiles import problem_in
 
 
 @dataclass(frozen=True)

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from steplib.recipe import Tiny
 from steplib.tensorfile import Tensors, write_json, write_shards
 from steplib.tinytokenizer import VOCABULARY, write_tokenizer
 
 Kind = Literal["embedding", "linear", "norm", "bias"]
 Entry = tuple[str, tuple[int, ...], Kind]
-
-
-@dataclass(frozen=True)
-class Tiny:
-    """How one tiny checkpoint is drawn and cut into files."""
-
-    seed: int
-    embedding_std: float
-    gain: float
-    cut_after: tuple[str, ...]
-    config: dict[str, Any]
-    generation: dict[str, Any]
-    head_in_files: bool = False
-    null: tuple[str, ...] = field(default=())
 
 
 def write_tiny(folder: Path, tiny: Tiny) -> None:
@@ -65,7 +51,8 @@ def bell(source: np.random.PCG64, count: int) -> NDArray[np.float32]:
     """
     raw = np.asarray(source.random_raw(3 * count), dtype="<u8").view("<u2")
     sums = raw.reshape(count, 12).sum(axis=1, dtype=np.int32) - 6 * 65_535
-    return sums.astype(np.float32) / np.float32(65_536)
+    z: NDArray[np.float32] = sums.astype(np.float32) / np.float32(65_536)
+    return z
 
 
 def layout(config: dict[str, Any]) -> Iterator[Entry]:

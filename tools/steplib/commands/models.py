@@ -7,13 +7,14 @@ from pathlib import Path
 
 from steplib import models
 from steplib.errors import UserError
-from steplib.making import provide
 
 
 def run(book_root: Path, args: argparse.Namespace) -> int:
     """Print a table, or a line for each checkpoint that is made or fetched."""
     if args.action == "list":
         return _list()
+    from steplib.making import provide
+
     for name in [args.name] if args.name else _all_for(args.action):
         _refuse_wrong_verb(args.action, name)
         print(provide(name), flush=True)

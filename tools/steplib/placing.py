@@ -16,7 +16,7 @@ _MEGABYTE = 1 << 20
 
 
 @contextlib.contextmanager
-def staged(target: Path) -> Iterator[Path]:
+def placed(target: Path) -> Iterator[Path]:
     """A folder to write into, which takes `target`'s place when the block ends well.
 
     What an earlier, killed run has left there is thrown away first.
@@ -56,11 +56,14 @@ def _sentence(error: OSError, target: Path) -> str:
     place = shown(target, ROOT)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         free = shutil.disk_usage(_existing(target)).free // _MEGABYTE
-        return f"the disk is full: {place} could not be written ({free:,} MB free); make room, then run it again."
+        return (
+            f"the disk is full ({free:,} MB free), so {place} was not written; "
+            "make room and run this again."
+        )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{place} could not be written: no permission; make {place} writable, then run it again."
+        return f"{place} can't be written: permission denied; make it writable and run this again."
     reason = error.strerror or str(error)
-    return f"{place} could not be written: {reason}; mend that, then run it again."
+    return f"{place} can't be written: {reason}; mend that and run this again."
 
 
 def _existing(path: Path) -> Path:
