@@ -29,7 +29,7 @@ def draw() -> Drawing:
         x += 240
     d.text(24, 92, "Gray: in the pool already. Colored: computed now.", "s")
     tones = [TONES[name] for name in ROWS]
-    flat = (
+    flat: tuple[tuple[str, list[object]], ...] = (
         ("input_ids", ["a2", "a3", "a4", "b0", "b1", "c4"]),
         ("positions", [2, 3, 4, 0, 1, 4]),
         ("out_loc", [10, 11, 20, 4, 5, 33]),

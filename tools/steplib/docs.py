@@ -18,6 +18,14 @@ MEND = "Run: python tools/steps.py docs"
 
 
 @dataclass
+class Watch:
+    """Who is told how it goes: `show` of each block before its turn; `notes`: what was left out."""
+
+    show: Callable[[str], None] = lambda line: None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Written:
     """What writing one page came to."""
 
@@ -41,25 +49,23 @@ def chapter_pages(book: Book, number: int) -> list[Path]:
     return [folder / f"{name}.md", *sorted(folder.glob(f"{name}.*.md"))]
 
 
-def stale_blocks(book: Book, chapter: int) -> list[Problem]:
+def stale_blocks(book: Book, chapter: int, watch: Watch | None = None) -> list[Problem]:
     """What is wrong with the blocks of one chapter's pages."""
-    return problems(book, chapter_pages(book, chapter))
+    return problems(book, chapter_pages(book, chapter), watch)
 
 
-def problems(
-    book: Book, of: Iterable[Path], show: Callable[[str], None] = lambda line: None
-) -> list[Problem]:
-    """What is wrong with the blocks of these pages; `show` is told of each before its turn."""
-    return [problem for page in of for problem in _page_problems(book, page, show)]
+def problems(book: Book, of: Iterable[Path], watch: Watch | None = None) -> list[Problem]:
+    """What is wrong with the blocks of these pages."""
+    watching = watch or Watch()
+    return [problem for page in of for problem in _page_problems(book, page, watching)]
 
 
-def write(book: Book, page: Path, show: Callable[[str], None] = lambda line: None) -> Written:
+def write(book: Book, page: Path, watch: Watch | None = None) -> Written:
     """Fill the page's blocks anew; a block that can't be made keeps what it holds."""
     text = _read(book, page)
     written, contents = Written(page), {}
     for block in _blocks(book, page, text):
-        show(f"{shown(page, book.root)}: {block.spec}")
-        content = _rendered(book, page, block)
+        content = _rendered(book, page, block, watch or Watch())
         if isinstance(content, Problem):
             written.problems.append(content)
         elif content != block.content or not block.is_intact:
@@ -72,7 +78,7 @@ def write(book: Book, page: Path, show: Callable[[str], None] = lambda line: Non
     return written
 
 
-def _page_problems(book: Book, page: Path, show: Callable[[str], None]) -> list[Problem]:
+def _page_problems(book: Book, page: Path, watch: Watch) -> list[Problem]:
     where = shown(page, book.root)
     if not page.is_file():
         return [Problem(CHECK, where, "The page is missing.", "Write it.")]
@@ -81,23 +87,18 @@ def _page_problems(book: Book, page: Path, show: Callable[[str], None]) -> list[
     except MarkerError as error:
         message = error.message[:1].upper() + error.message[1:]
         return [Problem(CHECK, f"{where}:{error.line}", message, "Mend the marker.")]
-    problems = []
-    for block in found:
-        show(f"{where}: {block.spec}")
-        problem = _block_problem(book, page, block)
-        if problem:
-            problems.append(problem)
-    return problems
+    problems = (_block_problem(book, page, block, watch) for block in found)
+    return [problem for problem in problems if problem]
 
 
-def _block_problem(book: Book, page: Path, block: Block) -> Problem | None:
+def _block_problem(book: Book, page: Path, block: Block, watch: Watch) -> Problem | None:
     where = f"{shown(page, book.root)}:{block.line}"
     if block.is_empty:
         return Problem(CHECK, where, f'The block "{block.spec}" was never filled.', MEND)
     if not block.is_intact:
         message = f'The block "{block.spec}" was edited by hand.'
         return Problem(CHECK, where, message, f"Change its source instead. {MEND}")
-    fresh = _rendered(book, page, block)
+    fresh = _rendered(book, page, block, watch)
     if isinstance(fresh, Problem):
         return fresh
     if fresh != block.content:
@@ -105,11 +106,13 @@ def _block_problem(book: Book, page: Path, block: Block) -> Problem | None:
     return None
 
 
-def _rendered(book: Book, page: Path, block: Block) -> str | Problem:
+def _rendered(book: Book, page: Path, block: Block, watch: Watch) -> str | Problem:
+    where = f"{shown(page, book.root)}:{block.line}"
+    watch.show(f"{where}: {block.spec}")
+    current = block.content if block.is_intact else ""
     try:
-        return blocks.render(block.kind, Request(book, page, block.args, block.content))
+        return blocks.render(block.kind, Request(book, page, block.args, current, watch.notes))
     except (BlockError, UserError) as error:
-        where = f"{shown(page, book.root)}:{block.line}"
         return Problem(CHECK, where, f'The block "{block.spec}" can\'t be made.', str(error))
 
 

@@ -20,12 +20,16 @@ _HASH = re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}\b")
 _COLOR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def normalized(text: str, folders: dict[Path, str], units: Iterable[str] = ()) -> str:
-    """`text` for a page. `folders`: what a folder of this machine is called there."""
-    text = _COLOR.sub("", text).replace("\r\n", "\n")
+def without_folders(text: str, folders: dict[Path, str]) -> str:
+    """`text` with each folder of this machine called by the name that it has for a reader."""
     for folder in sorted(folders, key=lambda path: -len(str(path))):
         text = text.replace(str(folder), folders[folder])
-    text = _HASH.sub("…", text)
+    return text
+
+
+def normalized(text: str, units: Iterable[str] = ()) -> str:
+    """`text` for a page; numbers before one of `units` are masked as well."""
+    text = _HASH.sub("…", _COLOR.sub("", text).replace("\r\n", "\n"))
     text = _masked(text, [*CHANGING, *units])
     return "\n".join(line.rstrip() for line in text.strip("\n").split("\n"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ class Request:
     page: Path
     args: tuple[str, ...] = ()
     current: str = ""
+    notes: list[str] = field(default_factory=list)  # what could not be looked at, a sentence each
 
     @cached_property
     def page_chapter(self) -> int | None:

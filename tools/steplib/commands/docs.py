@@ -8,6 +8,7 @@ from pathlib import Path
 
 from steplib import docs
 from steplib.book import Book
+from steplib.docs import Watch
 from steplib.errors import UserError
 from steplib.paths import shown
 
@@ -33,8 +34,11 @@ def _page(book: Book, name: str) -> Path:
 
 
 def _check(book: Book, pages: list[Path]) -> int:
-    problems = docs.problems(book, pages, _live)
+    watch = Watch(_live)
+    problems = docs.problems(book, pages, watch)
     _live("")
+    for note in watch.notes:
+        print(f"NOT checked: {note}.")
     for problem in problems:
         print(problem)
     if problems:
@@ -46,13 +50,16 @@ def _check(book: Book, pages: list[Path]) -> int:
 
 def _write(book: Book, pages: list[Path]) -> int:
     changed, problems = 0, []
+    watch = Watch(_live)
     for page in pages:
-        written = docs.write(book, page, _live)
+        written = docs.write(book, page, watch)
         _live("")
         changed += len(written.changed)
         problems += written.problems
         for block in written.overwritten:
             print(f"{shown(page, book.root)}:{block.line}: overwrote a hand edit of {block.spec}")
+    for note in watch.notes:
+        print(f"NOT run again: {note}.")
     for problem in problems:
         print(problem)
     print(f"{changed} blocks written on {len(pages)} pages.")
