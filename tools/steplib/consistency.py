@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 def problems(book: Book) -> list[Problem]:
     """All problems, in the order in which an author mends them best."""
-    found = [*_numbers(book), *_owners(book), *_missing_forms(book), *_orphans(book)]
-    if not found:  # a TREE can only be judged once every form is there
-        found = [*_finished(book), *_stale_trees(book)]
-    return found
+    # where the manifests contradict each other, which forms there must be can't be told; and a
+    # TREE can only be judged once every form is there
+    return (
+        [*_numbers(book), *_owners(book)]
+        or [*_missing_forms(book), *_orphans(book)]
+        or [*_finished(book), *_stale_trees(book)]
+    )
 
 
 def _numbers(book: Book) -> Iterator[Problem]:
@@ -76,7 +79,7 @@ def _early_owners(
     book: Book, path: str, touches: list[Touch], creators: list[int]
 ) -> Iterator[Problem]:
     for touch in touches:
-        if touch.early is None:
+        if touch.early is None or (creators and creators[0] <= touch.chapter):
             continue
         owner, name = touch.early.owner, f"{touch.chapter:02d}"
         message = f"Chapter {name} brings this file early for chapter {owner:02d}, "
@@ -119,12 +122,12 @@ def _orphan_form(book: Book, form: Path, path: Path) -> Problem:
     where, name = shown(form, book.root), path.as_posix()
     if name not in book.touches:
         message = f"No manifest lists {name}."
-    else:
-        message = f"This is not an earlier form of {name}: no later chapter changes it."
-    mend = "Delete it, or list the file in the manifests that touch it."
-    finished = book.root / path
-    if finished.is_file() and finished.read_bytes() != form.read_bytes():
-        message += " Its content differs from the finished file."
+        return Problem("manifest", where, message, "Delete it, or list the file in a manifest.")
+    last = book.forms(name)[-1]
+    message = f"The last form of {name} is chapter {last.chapter:02d}'s, in the finished package"
+    differs = last.source.is_file() and last.source.read_bytes() != form.read_bytes()
+    message += ", and this one differs from it." if differs else "; this is a copy of it."
+    mend = f"Delete it, or list {name} in `modifies` of a later chapter."
     return Problem("manifest", where, message, mend)
 
 

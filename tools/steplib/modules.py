@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
 
-from steplib.references import Reference, is_type_checking, references
+from steplib.references import Reference, is_ours, is_type_checking, references
 from steplib.tree import Tree
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -17,7 +17,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class Module:
-    """One source: the names bound at run time and for type checking, and what it refers to."""
+    """One source: the names that it makes, at run time and for type checking, and its references.
+
+    Names taken from the book's own modules are not among them; its references tell these.
+    """
 
     names: frozenset[str]
     typing_names: frozenset[str]
@@ -76,18 +79,25 @@ class Index:
                 return count == len(parts) or self.has_name(module, parts[count])
         return False
 
-    def _binds(self, module: str, name: str, typing_only: bool, seen: frozenset[str]) -> bool:
+    def _binds(
+        self, module: str, name: str, typing_only: bool, seen: frozenset[tuple[str, str]]
+    ) -> bool:
         if self.has_module(f"{module}.{name}"):
             return True
         here = self._modules.get(module)
-        if here is None or module in seen:
+        if here is None or (module, name) in seen:
             return False
         if name in here.names or (name.startswith("__") and name.endswith("__")):
             return True
         if typing_only and name in here.typing_names:
             return True
-        stars = [ref.target for ref in here.references if ref.name == "*"]
-        return any(self._binds(star, name, typing_only, seen | {module}) for star in stars)
+        taken = [
+            (ref.target, name if ref.name == "*" else str(ref.name))
+            for ref in here.references
+            if ref.bound in (name, "*") and (typing_only or not ref.typing_only)
+        ]
+        seen |= {(module, name)}
+        return any(self._binds(origin, told, typing_only, seen) for origin, told in taken)
 
 
 def _read_or_empty(path: str, text: str) -> Module:
@@ -120,7 +130,7 @@ def _bound(node: ast.AST) -> list[str]:
         return [node.name]
     if isinstance(node, ast.Import):
         return [alias.asname or alias.name.split(".")[0] for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
+    if isinstance(node, ast.ImportFrom) and not (node.level or is_ours(node.module or "")):
         return [alias.asname or alias.name for alias in node.names]
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return [node.id]

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 Kind = Literal["import", "use", "string", "relative", "computed"]
 
@@ -22,8 +22,9 @@ _IMPORTERS = {"import_module", "__import__", "find_spec", "run_module", "resolve
 class Reference:
     """One mention of `target`: for an import `name` is the symbol that is taken from it.
 
-    `typing_only`: under `if TYPE_CHECKING`. `relative` is a text that may name a neighbor module;
-    `computed` is an import whose module's name is put together at run time.
+    `typing_only`: under `if TYPE_CHECKING`. `bound`: what the module then calls it, if it does so
+    outside its functions. `relative` is a text that may name a neighbor module; `computed` is an
+    import whose module's name is put together at run time.
     """
 
     kind: Kind
@@ -31,6 +32,7 @@ class Reference:
     line: int
     name: str | None = None
     typing_only: bool = False
+    bound: str | None = None
 
 
 def references(module: ast.Module, package: str | None) -> list[Reference]:
@@ -51,6 +53,7 @@ class _Reader(ast.NodeVisitor):
     def __init__(self, package: str | None) -> None:
         self._package = package
         self._typing_only = False
+        self._depth = 0  # in how many functions and classes we are
         self._imports: list[Reference] = []
         self._strings: list[Reference] = []
         self._relative: list[Reference] = []  # texts that count where the file calls an importer
@@ -79,19 +82,27 @@ class _Reader(ast.NodeVisitor):
         for child in node.orelse:
             self.visit(child)
 
+    def visit_FunctionDef(self, node: ast.AST) -> None:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
+
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            if _is_ours(alias.name):
+            if is_ours(alias.name):
                 self._imports.append(self._import(alias.name, None, node.lineno))
                 first = alias.name.split(".")[0]
                 self._bind(alias.asname or first, alias.name if alias.asname else first)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         base = self._absolute(node.level, node.module or "")
-        if base is None or not _is_ours(base):
+        if base is None or not is_ours(base):
             return
         for alias in node.names:
-            self._imports.append(self._import(base, alias.name, node.lineno))
+            bound = None if self._depth else alias.asname or alias.name
+            self._imports.append(self._import(base, alias.name, node.lineno, bound))
             self._bind(alias.asname or alias.name, f"{base}.{alias.name}")
 
     def visit_Expr(self, node: ast.Expr) -> None:
@@ -122,8 +133,7 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        attributes, inner = "", ast.expr()
-        inner = node
+        attributes, inner = "", cast(ast.expr, node)
         while isinstance(inner, ast.Attribute):
             attributes = f".{inner.attr}{attributes}"
             inner = inner.value
@@ -140,8 +150,10 @@ class _Reader(ast.NodeVisitor):
         self._rebound.add(node.arg)
         self.generic_visit(node)
 
-    def _import(self, base: str, name: str | None, line: int) -> Reference:
-        return Reference("import", base, line, name, self._typing_only)
+    def _import(
+        self, base: str, name: str | None, line: int, bound: str | None = None
+    ) -> Reference:
+        return Reference("import", base, line, name, self._typing_only, bound)
 
     def _bind(self, name: str, dotted: str) -> None:
         if not self._typing_only:
@@ -168,7 +180,8 @@ class _Reader(ast.NodeVisitor):
         return self._absolute(len(text) - len(module), module)
 
 
-def _is_ours(dotted: str) -> bool:
+def is_ours(dotted: str) -> bool:
+    """Whether a dotted name begins with the package or the engine of chapter 00."""
     return dotted.split(".")[0] in _ROOTS
 
 

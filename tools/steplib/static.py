@@ -40,7 +40,7 @@ def forward_references(book: Book, wanted: int | str) -> list[Problem]:
         for reference in module.references:
             if not answers.has(reference):
                 found.append(answers.problem(f"{where}:{reference.line}", reference))
-    return found + list(answers.stale_entries())
+    return list(dict.fromkeys(found)) + list(answers.stale_entries())
 
 
 def later_entries(book: Book, number: int) -> list[Later]:
