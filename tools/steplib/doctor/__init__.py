@@ -1,0 +1,1 @@
+"""Looks over this machine: each finding has a state and, when something is wrong, the mend."""
