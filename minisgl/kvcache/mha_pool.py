@@ -37,8 +37,8 @@ class MHAKVCache(BaseKVCachePool):
     def store_kv(
         self, k: torch.Tensor, v: torch.Tensor, out_loc: torch.Tensor, layer_id: int
     ) -> None:
-        self._slots[0, layer_id].index_copy_(0, out_loc, k)
-        self._slots[1, layer_id].index_copy_(0, out_loc, v)
+        self._slots[0, layer_id][out_loc] = k
+        self._slots[1, layer_id][out_loc] = v
 
     @property
     def device(self) -> torch.device:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from minisgl.layers import (
-    AttentionLayer,
     BaseOP,
     LinearColParallelMerged,
     LinearOProj,
@@ -17,6 +16,7 @@ from minisgl.layers import (
     gelu_and_mul,
     silu_and_mul,
 )
+from minisgl.layers.attention import AttentionLayer
 from minisgl.utils import nvtx_annotate
 
 if TYPE_CHECKING:
