@@ -6,15 +6,16 @@ import functools
 import hashlib
 import json
 import os
+import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from steplib.checkpoints.recipe import Tiny
+from steplib.checkpoints.weightfiles import problem_in
 from steplib.errors import UserError, did_you_mean
 from steplib.paths import DATA, ROOT, cache_dir, shown, write_atomically
-from steplib.recipe import Tiny
 from steplib.records import read_toml, record
-from steplib.weightfiles import problem_in
 
 
 @dataclass(frozen=True)
@@ -102,27 +103,31 @@ def problem(name: str) -> str | None:
 
 
 def digest(place: Path) -> str:
-    """SHA-256 over all files in sorted order, name and content; kept until a file changes."""
-    files = sorted(file for file in place.rglob("*") if file.is_file())
-    stamp = [[str(file), *_size_and_time(file)] for file in files]
-    note = cache_dir() / f"model-{place.name}.json"
+    """The folder's `content_digest`, kept until a file's size or time changes."""
+    stamp = [[str(file), *_size_and_time(file)] for file in _files(place)]
+    note = cache_dir() / f"model-{place.name}-{zlib.crc32(str(place).encode()):08x}.json"
     known = _read_note(note)
     if known.get("stamp") == stamp:
         return str(known["sha256"])
-    found = _digest(place, files)
+    found = content_digest(place)
     write_atomically(note, json.dumps({"stamp": stamp, "sha256": found}))
     return found
 
 
-def _digest(place: Path, files: list[Path]) -> str:
+def content_digest(place: Path) -> str:
+    """SHA-256 over all files in sorted order: name, size and content."""
     total = hashlib.sha256()
-    for file in files:
+    for file in _files(place):
         name = file.relative_to(place).as_posix()
         total.update(f"{name}\0{file.stat().st_size}\0".encode())
         with file.open("rb") as stream:
             while block := stream.read(1 << 20):
                 total.update(block)
     return total.hexdigest()
+
+
+def _files(place: Path) -> list[Path]:
+    return sorted(file for file in place.rglob("*") if file.is_file())
 
 
 def _size_and_time(file: Path) -> tuple[int, int]:

@@ -13,11 +13,17 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     """Print a table, or a line for each checkpoint that is made or fetched."""
     if args.action == "list":
         return _list()
-    from steplib.making import provide
+    from steplib.checkpoints.making import provide
 
+    here = []
     for name in [args.name] if args.name else _all_for(args.action):
         _refuse_wrong_verb(args.action, name)
-        print(provide(name), flush=True)
+        line = provide(name)
+        here += [] if line else [name]
+        if line:
+            print(line, flush=True)
+    if here:
+        print(f"here already: {', '.join(here)}")
     return 0
 
 

@@ -8,7 +8,8 @@ import tomllib
 from collections.abc import Callable, Iterator
 from importlib import metadata
 
-from steplib import hub, models
+from steplib import models
+from steplib.checkpoints import hub
 from steplib.doctor.findings import Finding, note, ok, problem
 from steplib.paths import ROOT
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from steplib.recipe import Tiny
-from steplib.tensorfile import Tensors, write_json, write_shards
-from steplib.tinytokenizer import VOCABULARY, write_tokenizer
+from steplib.checkpoints.recipe import Tiny
+from steplib.checkpoints.tensorfile import Tensors, write_json, write_shards
+from steplib.checkpoints.tokenizer import VOCABULARY, write_tokenizer
 
 Kind = Literal["embedding", "linear", "norm", "bias"]
 Entry = tuple[str, tuple[int, ...], Kind]

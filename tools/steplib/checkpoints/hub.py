@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import urllib.error
@@ -20,6 +21,7 @@ FILES = [
     "chat_template.jinja",
     "LICENSE",
 ]
+_OWN_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 TIMEOUT = 4.0  # seconds; long enough for a slow line, short enough to wait for
 
 
@@ -77,11 +79,12 @@ def _from_cache(repository: str) -> Path | None:
 
 def _download(repository: str, folder: Path) -> None:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
 
     try:
         snapshot_download(repository, allow_patterns=FILES, local_dir=folder)
-    except (HfHubHTTPError, ConnectionError, TimeoutError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+    except Exception as error:  # whatever the library's transport of the day raises
+        if isinstance(error, OSError) and error.errno in _OWN_DISK:
+            raise
+        reason = (str(error) or type(error).__name__).partition("\n")[0].rstrip(".")
         raise UserError(f"{repository} was not fetched: {reason}; try again later.") from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # the library's own notes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from steplib.checkpoints.tensorfile import Tensors, write_json, write_tensors
+from steplib.checkpoints.tokenizer import byte_level, fast_tokenizer
 from steplib.errors import UserError
-from steplib.tensorfile import Tensors, write_json, write_tensors
-from steplib.tinytokenizer import byte_level, fast_tokenizer
 
 if TYPE_CHECKING:
     from gguf import GGUFReader

@@ -11,8 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from steplib.checkpoints.tensorfile import write_json
 from steplib.paths import DATA
-from steplib.tensorfile import write_json
 
 VOCABULARY = 1_031  # a prime: two or four ranks can't share it evenly
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")

@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from steplib.checkpoints.tokenizer import SPECIAL, VOCABULARY
 from steplib.errors import UserError
-from steplib.tinytokenizer import SPECIAL, VOCABULARY
 
 TOKENS = 40
 PROMPTS = 6

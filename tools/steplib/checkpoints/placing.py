@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,6 +14,19 @@ from steplib.errors import UserError
 from steplib.paths import ROOT, shown
 
 _MEGABYTE = 1 << 20
+
+
+@contextlib.contextmanager
+def taking_turns(parent: Path) -> Iterator[None]:
+    """One process at a time makes checkpoints in `parent`; another waits, and finds them made."""
+    with disk_errors(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which also unlocks
 
 
 @contextlib.contextmanager
@@ -34,7 +48,7 @@ def placed(target: Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, old: Path) -> None:
-    """Put `new` where `old` was; there is no moment with a half-written `old`."""
+    """Put `new` where `old` was; at no moment is `old` half-written."""
     away = old.parent / f".partial-{old.name}-before"
     shutil.rmtree(away, ignore_errors=True)
     if old.exists():
@@ -62,7 +76,7 @@ def _sentence(error: OSError, target: Path) -> str:
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{place} can't be written: permission denied; make it writable and run this again."
-    reason = error.strerror or str(error)
+    reason = error.strerror or str(error).partition("\n")[0].rstrip(".")
     return f"{place} can't be written: {reason}; mend that and run this again."
 
 

