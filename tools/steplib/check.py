@@ -1,0 +1,124 @@
+"""Runs the checks of several chapters side by side and gathers them in book order."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from steplib.checks import CHECKS, Check, Context, prove
+from steplib.facts import ChapterResults, Report, Result
+from steplib.process import THREADS, stop_all
+from steplib.prompts import prompt_set
+
+if TYPE_CHECKING:
+    from steplib.book import Chapter
+
+_ORDER = ("manifest", "references", "main", "tests", "types", "parity", "untouched", "text")
+"""The order of work: what waits for the reference comes late. Reports are in book order."""
+
+
+class Watcher(Protocol):
+    """Sees what begins and ends; the progress display is one."""
+
+    def begin(self, chapter: Chapter, check: str) -> None: ...
+    def end(self, chapter: Chapter, check: str, result: Result) -> None: ...
+
+
+def default_jobs() -> int:
+    """As many children side by side as there are cores for their threads."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) // THREADS)
+
+
+@dataclass
+class _Run:
+    context: Context
+    watcher: Watcher
+    results: dict[int, dict[str, Result]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def one(self, chapter: Chapter, check: Check) -> None:
+        """Prove one thing and keep the result; runs in a worker."""
+        self.watcher.begin(chapter, check.name)
+        begun = time.monotonic()
+        result = prove(self.context, check, chapter, self.results[chapter.number])
+        result.seconds = time.monotonic() - begun
+        with self.lock:
+            self.results[chapter.number][check.name] = result
+        self.watcher.end(chapter, check.name, result)
+
+
+def check_chapters(
+    context: Context, chapters: list[Chapter], jobs: int, watcher: Watcher, require_real: bool
+) -> Report:
+    """Every check of every chapter; interrupted, it leaves no child behind."""
+    begun = time.monotonic()
+    run = _Run(context, watcher, {chapter.number: {} for chapter in chapters})
+    try:
+        _work(run, chapters, jobs)
+    finally:
+        stop_all()
+    found = [_in_book_order(chapter, run.results[chapter.number]) for chapter in chapters]
+    lineup = context.lineup
+    return Report(
+        found,
+        lineup.used(chapters),
+        lineup.notes,
+        is_real_missing=require_real and not lineup.has_real,
+        seconds=time.monotonic() - begun,
+        earlier_forms=context.book.earlier_forms,
+    )
+
+
+def _work(run: _Run, chapters: list[Chapter], jobs: int) -> None:
+    table = {check.name: check for check in CHECKS}
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    try:
+        first: list[Callable[[], None]] = [lambda: _prepare(run.context, chapters)]
+        alone = [
+            (lambda c=chapter, k=table[name]: run.one(c, k))  # type: ignore[misc]
+            for name in _ORDER
+            for chapter in chapters
+            if not table[name].needs
+        ]
+        _finish(pool, [*first, *alone])
+        late = [(c, table[name]) for name in _ORDER for c in chapters if table[name].needs]
+        _finish(pool, [lambda c=c, k=k: run.one(c, k) for c, k in late])
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop_all()
+
+
+def _finish(pool: ThreadPoolExecutor, work: list[Callable[[], None]]) -> None:
+    """Do all of it; the first exception (a fault of the tool, or Ctrl-C) ends the run."""
+    waiting: set[Future[None]] = {pool.submit(task) for task in work}
+    while waiting:
+        done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+
+
+def _prepare(context: Context, chapters: list[Chapter]) -> None:
+    """Ask for all references that parity will need, at once; each check reports its own errors."""
+    from steplib.errors import UserError
+
+    folders = {}
+    for chapter in chapters:
+        try:
+            folders.update(dict.fromkeys(context.lineup.parity_models(chapter)))
+        except UserError:
+            continue
+    try:
+        context.references.prepare([(folder, prompt_set(folder)) for folder in folders])
+    except UserError:
+        return
+
+
+def _in_book_order(chapter: Chapter, results: dict[str, Result]) -> ChapterResults:
+    ordered = [results[check.name] for check in CHECKS if check.name in results]
+    return ChapterResults(chapter.number, chapter.name, chapter.title, ordered)
