@@ -19,6 +19,8 @@ _COMPARE: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
     "<": lambda found, bound: found < bound,
 }
 
+REINSTALL = 'python -m pip install --force-reinstall "torch>=2.11,<2.14"'
+
 
 def findings() -> Iterator[Finding]:
     """Packages first, since the rest needs them."""
@@ -87,16 +89,18 @@ def gpu() -> Finding:
     """The GPU that torch sees; the chapters run without one."""
     if version_of("torch") is None:
         return note("GPU", "unknown without torch")
-    import torch
-
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        return problem("GPU", f"torch can't be imported: {reason}", f"run `{REINSTALL}`")
     if torch.cuda.is_available():
         card = torch.cuda.get_device_properties(0)
         extra = "" if version_of("flashinfer-python") else ", flashinfer-python not installed"
         size = card.total_memory / (1 << 30)
         return ok("GPU", f"{card.name}, {size:.0f} GB, CUDA {torch.version.cuda}{extra}")
     if shutil.which("nvidia-smi") and torch.version.cuda is None:
-        mend = "run `python -m pip install --force-reinstall torch` for the CUDA build"
-        return note("GPU", "there is one, but this PyTorch is a CPU build", mend)
+        return note("GPU", "there is one, but this PyTorch is a CPU build", f"run `{REINSTALL}`")
     return ok("GPU", "none (not needed)")
 
 
