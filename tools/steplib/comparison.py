@@ -39,6 +39,19 @@ def deviations(tree: Tree) -> list[Deviation]:
     return found
 
 
+def symbols(tree: Tree) -> set[str]:
+    """All that the tree's modules define, as `path`, `path::name` and `path::Class.member`."""
+    found = set(tree.files)
+    for path, file in tree.files.items():
+        if path.endswith(".py"):
+            module = from_source(file.text())
+            found |= {f"{path}::{name}" for name in module.names - module.imported}
+            for name, cls in module.classes.items():
+                members = [*cls.methods, *(field.name for field in cls.fields)]
+                found |= {f"{path}::{name}.{member}" for member in members}
+    return found
+
+
 class _Comparison:
     """Compares definitions; `classes` are all of the tree by name, to find what is inherited."""
 
@@ -145,7 +158,8 @@ def _default(parameter: Parameter) -> str:
 
 
 def _nature(function: Function) -> str:
-    return ("async " if function.is_async else "") + (function.binding or "a plain function")
+    article = "an async" if function.is_async else "a"
+    return f"{article} {function.binding or 'function'}"
 
 
 def _is_public(name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from steplib.comparison import Deviation, deviations
+from steplib.comparison import Deviation, deviations, symbols
 from steplib.errors import Problem, UserError
 from steplib.paths import DATA
 from steplib.records import read_toml, record
@@ -21,12 +21,16 @@ _LISTING = "tools/steplib/data/differences.toml"
 
 @dataclass(frozen=True)
 class Difference:
-    """An explained difference: why it is there, and the test or page that shows it."""
+    """An explained difference: why it is there, and the test or page that shows it.
+
+    `behavior`: the interface is the same, and the difference lies in what the symbol does.
+    """
 
     symbol: str
     kind: str
     text: str
     shown_by: str
+    behavior: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,13 @@ def problems(book: Book, wanted: int | str, listing: Listing) -> list[Problem]:
 
 
 def stale_entries(book: Book, listing: Listing) -> Iterator[Problem]:
-    """Entries for what does not differ in any tree, and promises that are kept or overdue."""
+    """Entries for what does not differ in any tree or is not there, and promises that are kept."""
     found = [deviations(book.tree(chapter.number)) for chapter in book.chapters]
     differing = {deviation.symbol for tree in found for deviation in tree}
-    missing = {deviation.symbol for deviation in found[-1]}
+    missing = {deviation.symbol for deviation in found[-1] if deviation.kind == "missing"}
+    present = symbols(book.tree(book.last.number))
     for entry in listing.difference:
-        if entry.symbol not in differing:
+        if entry.symbol not in (present if entry.behavior else differing):
             message = "This entry explains a difference that is not there."
             yield Problem(CHECK, entry.symbol, message, f"Delete it from {_LISTING}.")
     for pending in listing.pending:

@@ -7,6 +7,7 @@ import tomllib
 import typing
 from collections.abc import Iterable
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin
 
 from steplib.errors import UserError, did_you_mean
@@ -51,6 +52,8 @@ def value(kind: Any, raw: object, where: str) -> Any:
         return tuple(value(inner, item, f"{where}, item {i}") for i, item in enumerate(raw, 1))
     if dataclasses.is_dataclass(kind):
         return record(typing.cast("type[Any]", kind), raw, where)
+    if isinstance(kind, UnionType):  # X | None: TOML has no null, so a key that is there has X
+        kind = get_args(kind)[0]
     plain = get_origin(kind) or kind
     if type(raw) is not plain:  # not isinstance: true is an int to Python, never to a reader
         raise UserError(f"{where} must be {_NAMES[plain]}, not {raw!r}.")
