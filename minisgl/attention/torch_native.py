@@ -125,12 +125,12 @@ class TorchAttentionBackend(BaseAttnBackend):
 
 def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, view: _View) -> torch.Tensor:
     """q: (queries, qo_heads, head_dim); k, v: (keys, kv_heads, head_dim) -> like q"""
+    k, v = k.transpose(0, 1).unsqueeze(0), v.transpose(0, 1).unsqueeze(0)
+    if len(q) == 1:  # the heads that share K and V become the queries of one head
+        grouped = q.view(1, k.shape[1], -1, q.shape[-1])
+        return F.scaled_dot_product_attention(grouped, k, v).view(q.shape)
+    heads = q.transpose(0, 1).unsqueeze(0)
     out = F.scaled_dot_product_attention(
-        q.transpose(0, 1),
-        k.transpose(0, 1),
-        v.transpose(0, 1),
-        attn_mask=view.mask,
-        is_causal=view.causal,
-        enable_gqa=True,
+        heads, k, v, attn_mask=view.mask, is_causal=view.causal, enable_gqa=True
     )
-    return out.transpose(0, 1)
+    return out.squeeze(0).transpose(0, 1)

@@ -35,20 +35,21 @@ class RotaryEmbedding(StateLessOP):
             freqs = 1.0 / torch.pow(base, exponents)
             freqs = freqs if post_process is None else post_process(freqs)
             angles = torch.outer(torch.arange(max_position_embeddings).float(), freqs)
-        self._cos_sin_cache = torch.cat((angles.cos(), angles.sin()), dim=-1)
+        cos, sin = angles.cos(), angles.sin()
+        self._cos_sin_cache = torch.cat((cos, cos, -sin, sin), dim=-1)
 
     def forward(
         self, positions: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """positions: (tokens,); query, key: (tokens, heads, head_size) -> both rotated, new."""
-        cos_sin = self._cos_sin_cache[positions].unsqueeze(1)
-        return self._rotate(query, cos_sin), self._rotate(key, cos_sin)
+        cos, sin = self._cos_sin_cache[positions].unsqueeze(1).chunk(2, dim=-1)
+        return self._rotate(query, cos, sin), self._rotate(key, cos, sin)
 
-    def _rotate(self, x: torch.Tensor, cos_sin: torch.Tensor) -> torch.Tensor:
-        cos, sin = cos_sin.chunk(2, dim=-1)
-        first, second = x[..., : self.rotary_dim].float().chunk(2, dim=-1)
-        turned = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-        return torch.cat((turned.to(x.dtype), x[..., self.rotary_dim :]), dim=-1)
+    def _rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        pairs, rest = x[..., : self.rotary_dim].float(), x[..., self.rotary_dim :]
+        partners = pairs.roll(self.rotary_dim // 2, dims=-1)
+        turned = torch.addcmul(pairs * cos, partners, sin).to(x.dtype)
+        return torch.cat((turned, rest), dim=-1) if rest.numel() else turned
 
 
 def _llama3_scaling(freqs: torch.Tensor, scaling: dict[str, Any]) -> torch.Tensor:
