@@ -13,8 +13,8 @@ from steplib.paths import cache_dir, sha256, write_atomically
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "coverage")
 _DECIDING = (
     "check", "checks", "child", "facts", "isolation", "jobs", "lineup", "mains", "oracle",
-    "oracle_child", "outcome", "pairs", "parity", "paritycheck", "process", "prompts", "pump", "stage",
-    "untouched",
+    "oracle_child", "outcome", "pairs", "parity", "paritycheck", "process", "prompts", "pump",
+    "stage", "untouched",
 )  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def library_versions() -> tuple[str, ...]:
     return tuple(f"{name} {installed(name)}" for name in _LIBRARIES)
 
 
-def _version(name: str) -> str:
+def installed(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from steplib.checks import CHECKS, Check, Context, prove
@@ -79,16 +80,11 @@ def _work(run: _Run, chapters: list[Chapter], jobs: int) -> None:
     table = {check.name: check for check in CHECKS}
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        first: list[Callable[[], None]] = [lambda: _prepare(run.context, chapters)]
-        alone = [
-            (lambda c=chapter, k=table[name]: run.one(c, k))  # type: ignore[misc]
-            for name in _ORDER
-            for chapter in chapters
-            if not table[name].needs
-        ]
-        _finish(pool, [*first, *alone])
-        late = [(c, table[name]) for name in _ORDER for c in chapters if table[name].needs]
-        _finish(pool, [lambda c=c, k=k: run.one(c, k) for c, k in late])
+        early, late = ([(c, table[n]) for n in _ORDER for c in chapters if bool(table[n].needs) is k]
+                       for k in (False, True))  # fmt: skip
+        prepare = partial(_prepare, run.context, chapters)
+        _finish(pool, [prepare, *(partial(run.one, c, k) for c, k in early)])
+        _finish(pool, [partial(run.one, c, k) for c, k in late])
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         stop_all()

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 _MODELING = re.compile(r"/transformers/(models/.*/modeling_[^/]*|generation/[^/]*)\.pyc?$")
 _HARMLESS = re.compile(r"/generation/(__pycache__/)?(__init__|configuration_utils)\.[^/]*$")
 _MODELING_NAME = re.compile(r"transformers\.(models\..*\bmodeling_\w+|generation\.\w+)(\..*)?")
+_TRIED_BY_ITSELF = "transformers.models.auto.modeling_auto"  # for docstrings; it goes without
 _LISTS_SOURCES = "/transformers/utils/import_utils.py"  # reads each modeling file for its names
 _PROCESS_EVENTS = frozenset(
     ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn")
@@ -87,10 +88,10 @@ class Guard:
     ) -> ModuleSpec | None:
         """The first finder on sys.meta_path: names of the tree come from the tree or not at all."""
         if _MODELING_NAME.fullmatch(name) and not name.endswith(".configuration_utils"):
-            self._refuse(
-                f"{name} can't be imported here; the engine may not be its own reference",
-                RefusedImport,
-            )
+            sentence = f"{name} can't be imported here; the engine may not be its own reference"
+            if name == _TRIED_BY_ITSELF:
+                raise RefusedImport(sentence)
+            self._refuse(sentence, RefusedImport)
         if name.partition(".")[0] not in self._tops:
             return None
         spec = PathFinder.find_spec(name, path if path is not None else [self.tree])
