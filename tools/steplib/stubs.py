@@ -32,9 +32,10 @@ class Stub:
             parts.append(self._lines(doc))
         if imports := self._exports():
             parts.append("\n".join(imports))
-        bases = self._private_bases()
-        parts += self._members(self.module.body, "", bases)
-        return "\n\n".join(parts).strip("\n")
+        members = self._members(self.module.body, "", self._private_bases())
+        if parts and members and members[0].startswith(("class ", "def ", "@", "async ")):
+            parts[-1] += "\n"
+        return "\n\n".join([*parts, *members]).strip("\n")
 
     def _exports(self) -> list[str]:
         """The imports and `__all__` of a module that only hands names on."""

@@ -42,6 +42,8 @@ def _listed(file: Path) -> str:
         for node in module.body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("probe_")
     ]
+    if not probes:
+        raise BlockError(f"tests/{file.name} has no pairs yet; write one.")
     return f"`tests/{file.name}`\n\n" + "\n".join(f"- {_sentence(probe)}" for probe in probes)
 
 

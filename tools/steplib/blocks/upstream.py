@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from steplib import catalogue
-from steplib.blocks.base import BlockError, Request, split_symbol
+from steplib.blocks.base import BlockError, Request
 
 
 def render(request: Request) -> str:
     """One `upstream` box; each argument is a line in it."""
     if not request.args:
-        raise BlockError("Name an upstream symbol: upstream python/minisgl/core.py::Req.")
+        raise BlockError("Name an upstream symbol: upstream minisgl/core.py::Req.")
     lines = [f"    - {_linked(target)}" for target in request.args]
     return '!!! upstream "mini-sglang"\n\n' + "\n".join(lines)
 
 
 def _linked(target: str) -> str:
-    path, name = split_symbol(target)
-    return f"[`{path}{'::' + name if name else ''}`]({catalogue.permalink(path, name)})"
+    symbol = target.removeprefix("python/")
+    return f"[`{symbol}`]({catalogue.load().permalink(symbol)})"

@@ -1,0 +1,44 @@
+"""`differences [NN]`: a box for each listed difference from mini-sglang that the chapter brings."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+from steplib import catalogue
+from steplib import differences as listing
+from steplib.blocks.base import Request
+
+if TYPE_CHECKING:
+    from steplib.book import Book
+    from steplib.differences import Difference
+
+LABELS = {
+    "cpu": "CPU support",
+    "fault": "fault mended",
+    "simplification": "simplification",
+    "design": "other design",
+}
+
+
+def render(request: Request) -> str:
+    """The chapter's differences, or all of them on a page that belongs to no chapter."""
+    entries = list(listing.load().difference)
+    if request.args or request.page_chapter is not None:
+        number = request.chapter().number
+        entries = [entry for entry in entries if _chapter(request.book, entry) == number]
+    return "\n\n".join(_box(entry) for entry in entries) or "—"
+
+
+def _chapter(book: Book, entry: Difference) -> int | None:
+    """The chapter that owns the symbol's file; for a file that we lack, the one that teaches it."""
+    path = entry.symbol.partition("::")[0]
+    if path in book.touches:
+        return book.owner(path)
+    files = {file.path.removeprefix("python/"): file.chapter for file in catalogue.upstream_files()}
+    return files.get(path)
+
+
+def _box(entry: Difference) -> str:
+    title = f'!!! difference "`{entry.symbol}` · {LABELS[entry.kind]}"'
+    return f"{title}\n\n" + indent(f"{entry.text}\n\n`{entry.shown_by}`", "    ")
