@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from textwrap import fill
 
 from steplib import plan
 from steplib.book import Book
+
+_INDENT = " " * 6
 
 
 def run(book_root: Path, args: argparse.Namespace) -> int:
@@ -18,5 +21,6 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
         for chapter in planned.chapter:
             if chapter.stage == stage.name:
                 state = "" if chapter.number in written else "  (not written yet)"
-                print(f"  {chapter.number:02d}  {chapter.title}{state}\n      {chapter.adds}")
+                print(f"  {chapter.number:02d}  {chapter.title}{state}")
+                print(fill(chapter.adds, 96, initial_indent=_INDENT, subsequent_indent=_INDENT))
     return 0
