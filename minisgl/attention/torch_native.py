@@ -61,7 +61,10 @@ class _Sequence:
 
 @dataclass
 class TorchMetadata(BaseAttnMetadata):
-    """cu_seqlens_q: (requests + 1,) where each request's tokens begin in the flat batch."""
+    """cu_seqlens_q: (requests + 1,) where each request's tokens begin in the flat batch.
+
+    sequences: for each request its number of new tokens, and the slots of all its tokens.
+    """
 
     cu_seqlens_q: torch.Tensor
     sequences: list[_Sequence]

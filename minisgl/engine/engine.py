@@ -38,7 +38,11 @@ class ForwardOutput(NamedTuple):
 
 
 class Engine:
-    """Owns what lies on the device. Whoever builds the batches decides who runs and where."""
+    """Owns what lies on the device. Whoever builds the batches decides who runs and where.
+
+    ctx: pool, page table and backend. max_seq_len: tokens that a request may have, output included.
+    Raises RuntimeError when the weights leave no memory for a single page.
+    """
 
     def __init__(self, config: EngineConfig) -> None:
         self.device, self.dtype = default_device(), config.dtype

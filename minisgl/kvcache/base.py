@@ -26,7 +26,10 @@ class BaseKVCachePool(ABC):
     def store_kv(
         self, k: torch.Tensor, v: torch.Tensor, out_loc: torch.Tensor, layer_id: int
     ) -> None:
-        """Write k, v: (tokens, kv_heads, head_dim) of a layer to the slots out_loc: (tokens,)."""
+        """Write k, v: (tokens, kv_heads, head_dim) of a layer to the slots out_loc: (tokens,).
+
+        out_loc: int32 or int64, in any order. What lies in other slots and layers stays.
+        """
 
     @property
     @abstractmethod

@@ -48,7 +48,10 @@ class AttentionLayer(StateLessOP):
         )
 
     def forward(self, qkv: torch.Tensor) -> torch.Tensor:
-        """qkv: (tokens, (qo_heads + 2 * kv_heads) * head_dim) -> (tokens, qo_heads * head_dim)"""
+        """qkv: (tokens, (qo_heads + 2 * kv_heads) * head_dim) -> (tokens, qo_heads * head_dim)
+
+        The norms work in the memory of qkv, which is the caller's to lose.
+        """
         ctx = get_global_ctx()
         heads = [self.num_qo_heads, self.num_kv_heads, self.num_kv_heads]
         q, k, v = torch.split(qkv.view(len(qkv), -1, self.head_dim), heads, dim=1)

@@ -11,7 +11,10 @@ __all__ = ["BaseLLMModel", "ModelConfig", "RotaryConfig", "create_model", "load_
 
 
 def create_model(model_config: ModelConfig) -> BaseLLMModel:
-    """Return the model that model_config describes, its weights still empty."""
+    """Return the model that model_config describes, its weights still empty.
+
+    Raises ValueError when the first architecture is missing or unknown.
+    """
     if not model_config.architectures:
         raise ValueError("the checkpoint's config names no architecture")
     return get_model_class(model_config.architectures[0], model_config)

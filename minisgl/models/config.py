@@ -29,7 +29,9 @@ class RotaryConfig:
 class ModelConfig:
     """Sizes and switches of a decoder.
 
-    layer_windows: for each layer how many keys a query sees, itself included; None for all.
+    qkv_bias, o_bias, mlp_bias: which projections add a bias. qk_norm: whether each head of q and
+    k is normalized. layer_windows: for each layer how many keys a query sees, itself included;
+    None for all.
     """
 
     num_layers: int
@@ -62,7 +64,11 @@ class ModelConfig:
 
     @classmethod
     def from_hf(cls, config: PretrainedConfig) -> ModelConfig:
-        """Read a config of transformers 4 or 5. Raises ValueError for what is not supported."""
+        """Read a config of transformers 4 or 5, which is left as it is.
+
+        Raises ValueError for a quantized checkpoint, for a rope type other than default and
+        llama3, and when there is no rope_theta.
+        """
         if getattr(config, "quantization_config", None) is not None:
             raise ValueError("quantized checkpoints are not supported: load the original weights")
         heads: int = config.num_attention_heads

@@ -58,7 +58,8 @@ def _read_tensors(file: Path, device: torch.device) -> Iterator[tuple[str, torch
 def load_weight(model_path: str, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, tensor) for every weight of the checkpoint, merged ones under their new name.
 
-    model_path: a folder or a hub name. Parts of one product are kept until the last one was read.
+    model_path: a folder or a hub name. Tensors keep the file's dtype; on a CPU all but the merged
+    ones are views of the file. Parts of one product are kept until the last one was read.
     Raises FileNotFoundError or ValueError when the checkpoint is not whole.
     """
     waiting: dict[str, dict[str, torch.Tensor]] = {}

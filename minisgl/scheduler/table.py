@@ -27,12 +27,12 @@ class TableManager:
         return len(self._free_rows)
 
     def allocate(self) -> int:
-        """Return a free row, which is now taken."""
+        """Return a free row, which is now taken; there must be one."""
         assert self._free_rows, f"all {self._max_running_reqs} rows are taken"
         return self._free_rows.pop()
 
     def free(self, slot: int) -> None:
-        """Give row slot back."""
+        """Give row slot back, which must be taken."""
         assert 0 <= slot < self._max_running_reqs, f"there is no row {slot}"
         assert slot not in self._free_rows, f"row {slot} is free already"
         self._free_rows.append(slot)
