@@ -46,14 +46,17 @@ def sample_impl(
 
     logits: (requests, vocab); temperatures, uniforms: (requests,); top_k, top_p: (requests,) or
     one value for all rows, at least 1 and above 0. A row with temperature 0 takes its best logit.
-    Result: (requests,) int64. Without uniforms they are drawn from PyTorch's generator.
+    Result: (requests,) int64. Without uniforms they are drawn from PyTorch's generator. A row with
+    NaN gets some token of the vocabulary and leaves the other rows alone.
     """
     best = logits.argmax(dim=-1)
     warmth = torch.where(temperatures > 0, temperatures, 1.0).unsqueeze(-1)
-    probs, ids = torch.softmax(logits.float() / warmth, dim=-1).sort(dim=-1, descending=True)
+    # The best logit is made 0 first, so that no temperature, however small, divides to infinity.
+    scores = (logits.float() - logits.amax(dim=-1, keepdim=True)) / warmth
+    probs, ids = torch.softmax(scores, dim=-1).sort(dim=-1, descending=True)
     if top_k is not None:
-        rank = torch.arange(probs.shape[-1], device=probs.device)
-        probs = probs.masked_fill(rank >= _column(top_k), 0.0)
+        ranks = torch.arange(probs.shape[-1], device=probs.device)
+        probs = probs.masked_fill(ranks >= _column(top_k), 0.0)
     if top_p is not None:
         before = probs.cumsum(dim=-1) - probs
         probs = probs.masked_fill(before >= _column(top_p) * probs.sum(-1, keepdim=True), 0.0)
@@ -61,7 +64,8 @@ def sample_impl(
     if uniforms is None:
         uniforms = torch.rand(len(probs), dtype=torch.float64, device=probs.device)
     target = uniforms.to(mass).unsqueeze(-1) * mass[:, -1:]
-    drawn = ids.gather(-1, torch.searchsorted(mass, target, right=True)).squeeze(-1)
+    rank = torch.searchsorted(mass, target, right=True).clamp(max=probs.shape[-1] - 1)
+    drawn = ids.gather(-1, rank).squeeze(-1)
     return torch.where(temperatures > 0, drawn, best)
 
 
@@ -99,7 +103,7 @@ class Sampler:
         return BatchSamplingArgs(
             temperatures=make_device_tensor(warmth, torch.float32, self.device),
             top_k=self._filter(limits, torch.int64, self.vocab_size),
-            top_p=self._filter(shares, torch.float32, 1.0),
+            top_p=self._filter(shares, torch.float64, 1.0),
             uniforms=make_device_tensor(draws, torch.float64, self.device),
         )
 
