@@ -80,8 +80,9 @@ def _work(run: _Run, chapters: list[Chapter], jobs: int) -> None:
     table = {check.name: check for check in CHECKS}
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        early, late = ([(c, table[n]) for n in _ORDER for c in chapters if bool(table[n].needs) is k]
-                       for k in (False, True))  # fmt: skip
+        everything = [(c, table[name]) for name in _ORDER for c in chapters]
+        early = [(c, check) for c, check in everything if not check.needs]
+        late = [(c, check) for c, check in everything if check.needs]
         prepare = partial(_prepare, run.context, chapters)
         _finish(pool, [prepare, *(partial(run.one, c, k) for c, k in early)])
         _finish(pool, [partial(run.one, c, k) for c, k in late])

@@ -52,13 +52,16 @@ class Context:
         """The sha256 of each file of a tree."""
         return {path: file.sha256 for path, file in self.book.tree(number).files.items()}
 
-    def cached(self, make: Callable[[], Result], *parts: Any) -> Result:
-        """The result kept for `parts`, or a new one; only a pass is kept."""
-        key = cache.key(*parts)
+    def cached(self, make: Callable[[], Result], parts: Callable[[], list[Any]]) -> Result:
+        """The result kept for `parts`, or a new one; only a pass is kept.
+
+        Not when the parts changed meanwhile, for then nobody knows which ones passed.
+        """
+        key = cache.key(*parts())
         if (kept := self.kept.get(key)) is not None:
             return Result(**{**kept, "is_cached": True, "seconds": 0.0})
         result = make()
-        if result.is_passed:
+        if result.is_passed and cache.key(*parts()) == key:
             data = {"check": result.check, "summary": result.summary, "data": result.data}
             self.kept.put(key, data)
         return result
@@ -100,7 +103,7 @@ def references(context: Context, chapter: Chapter, _: dict[str, Result]) -> Resu
         found = forward_references(context.book, chapter.number)
         return _of_problems("references", found, "none points forward")
 
-    return context.cached(make, "references", *_static_parts(context, chapter))
+    return context.cached(make, lambda: ["references", *_static_parts(context, chapter)])
 
 
 def types(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
@@ -109,8 +112,10 @@ def types(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
     def make() -> Result:
         return _of_problems("types", type_problems(context.book, chapter.number), "mypy agrees")
 
-    parts = _static_parts(context, chapter)
-    return context.cached(make, "types", cache.installed("mypy"), *parts)
+    def parts() -> list[Any]:
+        return ["types", cache.installed("mypy"), *_static_parts(context, chapter)]
+
+    return context.cached(make, parts)
 
 
 def _static_parts(context: Context, chapter: Chapter) -> list[Any]:
@@ -131,8 +136,11 @@ def main(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
         outcome = mains.run_main(context.book, chapter, model, context.runner, True, limit)
         return mains.judged(outcome, context.hashes(chapter.number), model.name)
 
-    may_start = chapter.manifest.main.second_process
-    return context.cached(make, "main", *_main_parts(context, chapter), digest(model), may_start)
+    def parts() -> list[Any]:
+        may_start = chapter.manifest.main.second_process
+        return ["main", *_main_parts(context, chapter), digest(model), may_start]
+
+    return context.cached(make, parts)
 
 
 def _main_parts(context: Context, chapter: Chapter) -> list[str]:
@@ -169,8 +177,11 @@ def _parity_of(context: Context, chapter: Chapter, folder: Path) -> Result:
                 context.limits.generate,
             )  # fmt: skip
 
-    parts = [digest(folder), prompts, wanted, may_start]
-    result = context.cached(make, "parity", *_main_parts(context, chapter), *parts)
+    def parts() -> list[Any]:
+        rest = [digest(folder), prompts, wanted, may_start]
+        return ["parity", *_main_parts(context, chapter), *rest]
+
+    result = context.cached(make, parts)
     number = f"{chapter.number:02d}"
     result.next_command = f"python tools/steps.py parity {number} --model {folder.name}"
     return result
@@ -216,12 +227,12 @@ def _tests_of(context: Context, chapter: Chapter, file: Path, number: int) -> Re
             )  # fmt: skip
         return tests_result(ran, shown(file, book.root), place)
 
-    models = [digest(folder) for folder in context.lineup.present]
-    files = [file, *shared_files(book.root)]
-    hashes = [cache.file_sha256(path) for path in files]
-    coverage = number == chapter.number
-    parts = [book.tree(number).sha256, hashes, models, coverage]
-    return context.cached(make, "tests", *parts)
+    def parts() -> list[Any]:
+        models = [digest(folder) for folder in context.lineup.present]
+        hashes = [cache.file_sha256(path) for path in [file, *shared_files(book.root)]]
+        return ["tests", book.tree(number).sha256, hashes, models, number == chapter.number]
+
+    return context.cached(make, parts)
 
 
 def tests_result(ran: pairs.TestRun, file: str, place: str) -> Result:
@@ -256,9 +267,13 @@ def touched(context: Context, chapter: Chapter, so_far: dict[str, Result]) -> Re
         for path, lines in so_far[name].data["lines"].items():
             executed.setdefault(path, set()).update(lines)
     book, number = context.book, chapter.number
-    parts = [book.tree(number).sha256, untouched.added_lines(book, number), executed]
-    plain = [{k: sorted(v) for k, v in p.items()} if isinstance(p, dict) else p for p in parts]
-    return context.cached(lambda: untouched.check(book, number, executed), "untouched", *plain)
+    ran = {path: sorted(lines) for path, lines in executed.items()}
+
+    def parts() -> list[Any]:
+        added = {path: sorted(lines) for path, lines in untouched.added_lines(book, number).items()}
+        return ["untouched", book.tree(number).sha256, added, ran]
+
+    return context.cached(lambda: untouched.check(book, number, executed), parts)
 
 
 def text(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
@@ -274,7 +289,7 @@ def _merge(into: dict[str, list[int]], lines: dict[str, list[int]]) -> None:
 
 
 CHECKS = (
-    Check("manifest", "manifest and TREE", manifest, "tree {}"),
+    Check("manifest", "manifest and TREE", manifest, "check {}"),
     Check("references", "no forward reference", references, "check {}"),
     Check("types", "types", types, "check {}"),
     Check("main", "main", main, "main {}"),
