@@ -51,9 +51,10 @@ class SamplingParams:
 class Req:
     """One running request: its tokens, and how many of them each part of the engine has seen.
 
-    input_ids: (len,) int32 on the CPU, the prompt and then every sampled token.
+    input_ids: (len,) int32 on the CPU, a copy of the prompt and then every sampled token.
     table_idx: its row in the page table. cached_len: tokens whose K and V are in the pool.
-    output_len: tokens that may be generated. Invariant: cached_len < device_len <= max_device_len.
+    output_len: tokens that may be generated. device_len: tokens so far, at first the prompt's;
+    max_device_len: prompt and output. Invariant: cached_len < device_len <= max_device_len.
     """
 
     input_ids: torch.Tensor
@@ -92,12 +93,12 @@ class Req:
         return self.remain_len > 0
 
     def complete_one(self) -> None:
-        """Book one forward pass: all tokens so far are cached, and one more token exists."""
+        """Book one forward pass: cached_len becomes device_len, which then grows by one."""
         self.cached_len = self.device_len
         self.device_len += 1
 
     def append_host(self, next_token: torch.Tensor) -> None:
-        """Add next_token: (1,) to input_ids, without copying the tokens before it."""
+        """Add next_token: (1,) to input_ids; the tokens before it stay where they lie in memory."""
         length = len(self.input_ids)
         assert length < self.max_device_len, f"request {self.uid} has no room for another token"
         self._buffer[length : length + 1] = next_token
@@ -170,7 +171,7 @@ class Context:
 
     @contextmanager
     def forward_batch(self, batch: Batch) -> Iterator[None]:
-        """Make batch the current one inside the with block; passes don't nest."""
+        """Make batch the current one inside the with block, however it ends; passes don't nest."""
         assert self._batch is None, "a forward pass is already running in this context"
         self._batch = batch
         try:

@@ -12,14 +12,17 @@ MINISGL_ENV_PREFIX = "MINISGL_"
 
 
 class BaseEnv:
-    """What the settings have in common: they learn their name from the class that holds them."""
+    """What settings share: _init(name), by which they read the variable that is called name."""
 
     def _init(self, name: str) -> None:
         raise NotImplementedError
 
 
 class EnvVar(BaseEnv, Generic[T]):
-    """One variable: .value is default_value, or fn(text) when the variable is set."""
+    """One variable: .value is default_value, or fn(text) when the variable is set.
+
+    Reading raises ValueError, with name, text and default, for a text that fn can't read.
+    """
 
     def __init__(self, default_value: T, fn: Callable[[str], T]) -> None:
         self.value = default_value
@@ -65,7 +68,7 @@ EnvFloat = partial(EnvVar[float], fn=float)
 
 
 class EnvClassSingleton:
-    """All settings of the engine; there is one instance, ENV."""
+    """All settings of the engine, each read from MINISGL_ and its name; ENV is the one instance."""
 
     _instance: EnvClassSingleton | None = None
 

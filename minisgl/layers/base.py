@@ -17,7 +17,8 @@ def _concat_prefix(prefix: str, name: str) -> str:
 class BaseOP:
     """A step of the forward pass. Its weights are the attributes that hold tensors or other ops.
 
-    Attributes whose names begin with an underscore are not weights.
+    A tensor has its attribute's name; an inner op's weights get the attribute's name and a dot in
+    front. Attributes whose names begin with an underscore are not weights.
     """
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -43,7 +44,7 @@ class BaseOP:
     def load_state_dict(
         self, state_dict: _STATE_DICT, *, prefix: str = "", _internal: bool = False
     ) -> None:
-        """Take this op's weights out of state_dict, whose tensors become the weights.
+        """Take this op's weights out of state_dict; its tensors, not copies, become the weights.
 
         Raises ValueError for a missing weight, another shape or dtype, and, on the outermost op,
         for a weight that is left over.

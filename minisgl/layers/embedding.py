@@ -27,7 +27,10 @@ class VocabParallelEmbedding(BaseOP):
 
 
 class ParallelLMHead(VocabParallelEmbedding):
-    """The logits of each request's last token; the matrix may be the embedding's (tied)."""
+    """The logits of each request's last token; the matrix may be the embedding's (tied).
+
+    weight: (num_embeddings, embedding_dim), which a tied head does not have; bias or None.
+    """
 
     def __init__(
         self,

@@ -43,7 +43,10 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
 
 
 class _LinearTPImpl(BaseOP):
-    """A linear op of which this rank holds local_osize x local_isize of the full matrix."""
+    """A linear op of which this rank holds local_osize x local_isize of the full matrix.
+
+    weight: (local_osize, local_isize); bias: (local_osize,), or None without has_bias.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,10 @@ class LinearReplicated(_LinearTPImpl):
 
 
 class LinearColParallelMerged(_LinearTPImpl):
-    """Several projections of one input as one product; each rank computes a part of each output."""
+    """Several projections of one input as one product; each rank computes a part of each output.
+
+    Result: (tokens, sum of the rank's parts), in the order of output_sizes.
+    """
 
     def __init__(self, input_size: int, output_sizes: list[int], has_bias: bool) -> None:
         tp_size = get_tp_info().size

@@ -87,7 +87,7 @@ _ROPE_DEVICE = torch.device("cpu")
 
 
 def set_rope_device(device: torch.device) -> None:
-    """Make the tables of later get_rope calls on device."""
+    """Make the tables of later get_rope calls on device; on another one, forget the old tables."""
     global _ROPE_DEVICE
     if device != _ROPE_DEVICE:
         _ROPE_DEVICE = device

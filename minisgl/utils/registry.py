@@ -16,7 +16,10 @@ class Registry(Generic[T]):
         self._entries: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that enters what it decorates under name, and leaves it unchanged."""
+        """Return a decorator that enters what it decorates under name, and leaves it unchanged.
+
+        Raises KeyError at once for a name that is taken.
+        """
         if name in self._entries:
             raise KeyError(f"{self._type} {name!r} is registered twice")
 
@@ -27,6 +30,7 @@ class Registry(Generic[T]):
         return enter
 
     def __getitem__(self, name: str) -> T:
+        """Return what is registered under name; an unknown one is refused by assert_supported."""
         self.assert_supported(name)
         return self._entries[name]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 def read_checkpoint(folder: str) -> tuple[dict, dict[str, Tensor]]:
-    """Return the config and the weights by name, as float32, of a Hugging Face model folder."""
+    """Return config.json and the weights by name, as float32, of all *.safetensors in folder."""
     config, weights = json.loads((Path(folder) / "config.json").read_text()), {}
     for file in sorted(Path(folder).glob("*.safetensors")):
         with safe_open(file, framework="pt") as shard:
@@ -48,7 +48,7 @@ def rotate(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention of the newest tokens q: (new, heads, d) to k, v: (total, kv_heads, d)."""
+    """Causal attention of q: (new, heads, d) to k, v: (total, kv_heads, d) -> (new, heads * d)."""
     new, total, group = len(q), len(k), q.shape[1] // k.shape[1]
     k, v = (t.repeat_interleave(group, dim=1).transpose(0, 1) for t in (k, v))
     future = torch.ones(new, total, dtype=torch.bool).triu(total - new + 1)
@@ -75,7 +75,7 @@ class MinimalEngine:
         return x if weight is None else rms_norm(x, weight, self.config["rms_norm_eps"])
 
     def attention(self, x: Tensor, name: str, layer: int, cache: dict, angles: Tensor) -> Tensor:
-        """Project x: (new, hidden), add its K and V to the layer's cache, and attend to all."""
+        """x: (new, hidden) -> the same shape; its K and V join the cache. name: to self_attn."""
         q, k, v = (self.linear(x, f"{name}.{p}_proj") for p in "qkv")
         q, k, v = (t.unflatten(-1, (-1, self.head_dim)) for t in (q, k, v))
         q = rotate(self.norm(q, name + ".q_norm"), angles)
