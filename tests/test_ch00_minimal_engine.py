@@ -131,10 +131,12 @@ def reference(config, w, ids):
         name = f"model.layers.{layer}."
         normed = norm(x, w[name + "input_layernorm.weight"], eps)
         q, k, v = (
-            (normed @ w[f"{name}self_attn.{p}_proj.weight"].T
-             + w.get(f"{name}self_attn.{p}_proj.bias", 0.0)).reshape(len(ids), -1, head)
+            (
+                normed @ w[f"{name}self_attn.{p}_proj.weight"].T
+                + w.get(f"{name}self_attn.{p}_proj.bias", 0.0)
+            ).reshape(len(ids), -1, head)
             for p in "qkv"
-        )  # fmt: skip
+        )
         if name + "self_attn.q_norm.weight" in w:
             q = norm(q, w[name + "self_attn.q_norm.weight"], eps)
             k = norm(k, w[name + "self_attn.k_norm.weight"], eps)
@@ -220,8 +222,10 @@ def probe_llama3_scaling_slows_down_long_waves_only(seed):
 
     top = {key: value for key, value in LLAMA3.items() if key != "rope_theta"}
     old = {"rope_theta": LLAMA3["rope_theta"], "rope_scaling": top}
-    return [rope_frequencies({"rope_parameters": LLAMA3}, 64).tolist(),
-            rope_frequencies(old, 64).tolist()]  # fmt: skip
+    return [
+        rope_frequencies({"rope_parameters": LLAMA3}, 64).tolist(),
+        rope_frequencies(old, 64).tolist(),
+    ]
 
 
 def judge_llama3_scaling_slows_down_long_waves_only(seed, got):
