@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import book
 import torch
-from minimal_engine import MinimalEngine
 
+import book
+from minimal_engine import MinimalEngine
 from minisgl.core import Batch, Context, Req, SamplingParams, get_global_ctx, set_global_ctx
 from minisgl.utils import init_logger
 

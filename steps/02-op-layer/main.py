@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import book
 import torch
-from minimal_engine import attend, read_checkpoint
 
+import book
+from minimal_engine import attend, read_checkpoint
 from minisgl.core import Batch, Context, get_global_ctx, set_global_ctx
 from minisgl.layers import (
     BaseOP,

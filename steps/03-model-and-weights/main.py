@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import book
 import torch
 
+import book
 from minisgl.core import Batch, Context, get_global_ctx, set_global_ctx
 from minisgl.models import BaseLLMModel, ModelConfig, create_model, load_weight
 from minisgl.utils import cached_load_hf_config, torch_dtype

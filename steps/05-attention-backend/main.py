@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import book
 import torch
 
+import book
 from minisgl.attention import create_attention_backend
 from minisgl.core import Batch, Context, Req, SamplingParams, set_global_ctx
 from minisgl.kvcache import create_kvcache_pool

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import book
 import torch
 
+import book
 from minisgl.core import Batch, Req, SamplingParams
 from minisgl.distributed.info import DistributedInfo
 from minisgl.engine import BatchSamplingArgs, Engine, EngineConfig
