@@ -37,9 +37,8 @@ class Written:
 
 def pages(root: Path) -> list[Path]:
     """Every page that may hold blocks, in a fixed order."""
-    found = sorted((root / "docs").rglob("*.md"))
-    readme = root / "README.md"
-    return [*found, readme] if readme.is_file() else found
+    readme = [page for page in (root / "README.md",) if page.is_file()]
+    return [*readme, *sorted((root / "docs").rglob("*.md"))]
 
 
 def chapter_pages(book: Book, number: int) -> list[Path]:
