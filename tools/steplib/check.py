@@ -55,13 +55,18 @@ class _Run:
 
 
 def check_chapters(
-    context: Context, chapters: list[Chapter], jobs: int, watcher: Watcher, require_real: bool
+    context: Context,
+    chapters: list[Chapter],
+    jobs: int,
+    watcher: Watcher,
+    require_real: bool = False,
+    only: tuple[str, ...] = _ORDER,
 ) -> Report:
-    """Every check of every chapter; interrupted, it leaves no child behind."""
+    """Every check of every chapter, or those in `only`; interrupted, it leaves no child behind."""
     begun = time.monotonic()
     run = _Run(context, watcher, {chapter.number: {} for chapter in chapters})
     try:
-        _work(run, chapters, jobs)
+        _work(run, chapters, jobs, only)
     finally:
         stop_all()
     found = [_in_book_order(chapter, run.results[chapter.number]) for chapter in chapters]
@@ -76,15 +81,15 @@ def check_chapters(
     )
 
 
-def _work(run: _Run, chapters: list[Chapter], jobs: int) -> None:
+def _work(run: _Run, chapters: list[Chapter], jobs: int, only: tuple[str, ...]) -> None:
     table = {check.name: check for check in CHECKS}
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        everything = [(c, table[name]) for name in _ORDER for c in chapters]
+        everything = [(c, table[name]) for name in _ORDER if name in only for c in chapters]
         early = [(c, check) for c, check in everything if not check.needs]
         late = [(c, check) for c, check in everything if check.needs]
-        prepare = partial(_prepare, run.context, chapters)
-        _finish(pool, [prepare, *(partial(run.one, c, k) for c, k in early)])
+        prepare = [partial(_prepare, run.context, chapters)] if "parity" in only else []
+        _finish(pool, [*prepare, *(partial(run.one, c, k) for c, k in early)])
         _finish(pool, [partial(run.one, c, k) for c, k in late])
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -159,7 +159,8 @@ def parity(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
         return failed("parity", Finding("no model is here to compare with"), verdict="nothing ran")
     ties = sum(result.data["near_ties"] for result in results)
     tokens = sum(result.data["tokens"] for result in results)
-    summary = f"{tokens} tokens on {len(results)} models, {ties} near ties"
+    noun = "model" if len(results) == 1 else "models"
+    summary = f"{tokens} tokens equal on {len(results)} {noun}, {ties} near ties"
     data = {"models": [result.data for result in results]}
     every = all(result.is_cached for result in results)
     return Result("parity", summary=summary, data=data, is_cached=every)

@@ -36,8 +36,8 @@ def run(job: dict[str, Any], send: Send) -> None:
     """Do the job; the record "end" says that it came to its end, with what was loaded."""
     guard = Guard(job["tree"], job["scratch"], job["root"], job["second_process"])
     measured = _start_coverage(job["tree"]) if job["coverage"] else None
-    guard.install()
     try:
+        guard.install()
         _KINDS[job["kind"]](job, send)
     except BaseException as error:
         send("error", **_described(error, job))

@@ -43,7 +43,7 @@ def judged(outcome: Outcome, hashes: dict[str, str], model: str) -> Result:
     if outcome.ending != "done":
         trouble.insert(0, Finding(f"main.py: {outcome.detail}"))
     elif error is not None and not trouble:
-        trouble.append(Finding(f"main.py stopped with {told(error)}", error["place"]))
+        trouble.append(Finding(f"main.py stopped with {told(error)}"))
     data = {"stdout": outcome.stdout[-4000:], "stderr": outcome.stderr[-4000:], "model": model}
     if trouble:
         verdict = outcome.ending if outcome.ending != "done" else "crashed" if error else "failed"
@@ -56,9 +56,10 @@ def judged(outcome: Outcome, hashes: dict[str, str], model: str) -> Result:
 
 def violations(outcome: Outcome) -> list[Finding]:
     """What the child tried in spite of the rules; also when the code went on without it."""
-    tried = [Finding(sentence) for sentence in dict.fromkeys(outcome.end["violations"])]
+    tried = list(dict.fromkeys(outcome.end["violations"]))
+    plain = [sentence for sentence in tried if "/__pycache__/" not in sentence] or tried
     said = [error["message"] for error in outcome.of_kind("error")]
-    return sorted(tried, key=lambda finding: finding.message not in said)
+    return [Finding(sentence) for sentence in sorted(plain, key=lambda s: s not in said)]
 
 
 def _foreign(outcome: Outcome, hashes: dict[str, str]) -> list[Finding]:

@@ -45,15 +45,17 @@ class Runner(Protocol):
 class Launcher:
     """Runs each job in a fresh process."""
 
-    def __init__(self, models: Path | None = None, threads: int = THREADS) -> None:
-        self.environment = environment(models, threads)
+    def __init__(
+        self, models: Path | None = None, threads: int = THREADS, python: str = sys.executable
+    ) -> None:
+        self.environment, self.python = environment(models, threads), python
 
     def run(self, job: Job, limit: float, on_record: OnRecord | None = None) -> Outcome:
         """Run `job` in a child, which is stopped after `limit` s without a new "start" record."""
         begun = time.monotonic()
         inbox = Inbox(secrets.token_hex(16), on_record)
         read, write = os.pipe()
-        child = spawn(self.environment, job.scratch, write)
+        child = spawn(self.environment, job.scratch, write, self.python)
         try:
             pump = pipes_of(child, read)
             tell(child, job.message(write, inbox.nonce))
@@ -66,11 +68,14 @@ class Launcher:
         return outcome
 
 
-def spawn(environment: dict[str, str], folder: Path, write: int) -> subprocess.Popen[bytes]:
+def spawn(
+    environment: dict[str, str], folder: Path, write: int, python: str = sys.executable
+) -> subprocess.Popen[bytes]:
+    """Start a child in its own process group; `write` is its end of the private pipe."""
     pipe = subprocess.PIPE
     try:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-u", str(_CHILD)],
+            [python, "-I", "-u", str(_CHILD)],
             stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder,
             pass_fds=(write,), start_new_session=True,
         )  # fmt: skip

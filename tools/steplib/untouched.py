@@ -102,7 +102,7 @@ def check(book: Book, number: int, executed: dict[str, set[int]]) -> Result:
         return Result(CHECK, summary=summary, data=data)
     worst = sorted((t for t in found if t.missed), key=lambda t: -len(t.missed))
     finding = Finding(
-        "too many lines that the chapter adds are run by neither its main nor its tests",
+        "too many lines that the chapter adds are run by neither its main nor its tests.",
         expected=f"at least {LEAST:.0%} of {total}",
         got=f"{share:.0%}; never run: {'; '.join(map(_shown, worst[:3]))}",
         mend="Test them, or bring them in the chapter that needs them.",
