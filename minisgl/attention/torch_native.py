@@ -131,7 +131,7 @@ def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, view: _View) -> t
     k, v = k.transpose(0, 1).unsqueeze(0), v.transpose(0, 1).unsqueeze(0)
     if len(q) == 1:  # the heads that share K and V become the queries of one head
         grouped = q.view(1, k.shape[1], -1, q.shape[-1])
-        return F.scaled_dot_product_attention(grouped, k, v).view(q.shape)
+        return F.scaled_dot_product_attention(grouped, k, v).reshape(q.shape)
     heads = q.transpose(0, 1).unsqueeze(0)
     out = F.scaled_dot_product_attention(
         heads, k, v, attn_mask=view.mask, is_causal=view.causal, enable_gqa=True
