@@ -42,8 +42,9 @@ def run(job: dict[str, Any], send: Send) -> None:
     except BaseException as error:
         send("error", **_described(error, job))
     lines = _executed_lines(measured, job["tree"]) if measured else {}
+    by_probe = _lines_by_probe(measured, job["tree"]) if measured and job.get("by_probe") else {}
     modules = guard.modules()
-    send("end", modules=modules, violations=guard.violations, lines=lines)
+    send("end", modules=modules, violations=guard.violations, lines=lines, by_probe=by_probe)
 
 
 def _main(job: dict[str, Any], send: Send) -> None:
@@ -84,6 +85,8 @@ def _probes(job: dict[str, Any], send: Send) -> None:
     module = load(job["module"], Path(job["scratch"], job["module"] + ".py"))
     for name, seed in job["probes"]:
         send("start", name=name)
+        if job.get("by_probe"):
+            _measure_as(name)
         try:
             got = getattr(module, "probe_" + name)(seed)
             _demand_plain(got, "the probe's data")
@@ -152,6 +155,22 @@ def _start_coverage(tree: str) -> Any:
     measured = coverage.Coverage(data_file=None, config_file=False, include=[tree + "/*"])
     measured.start()
     return measured
+
+
+def _measure_as(name: str) -> None:
+    import coverage
+
+    if (measured := coverage.Coverage.current()) is not None:
+        measured.switch_context(name)
+
+
+def _lines_by_probe(measured: Any, tree: str) -> dict[str, dict[str, list[int]]]:
+    """For each probe the lines it ran, by file."""
+    data, found = measured.get_data(), {}
+    for name in data.measured_contexts():
+        data.set_query_context(name)
+        found[name] = {os.path.relpath(f, tree): data.lines(f) or [] for f in data.measured_files()}
+    return found
 
 
 def _executed_lines(measured: Any, tree: str) -> dict[str, list[int]]:
