@@ -36,8 +36,8 @@ def prefilled(made: Any) -> torch.Tensor:
     from minisgl.core import Batch, Req, SamplingParams
 
     batch = Batch([Req(torch.zeros(3).int(), 0, 0, 1, 0, SamplingParams(), None)], "prefill")
-    batch.input_ids, batch.positions = torch.tensor([5, 6, 7]), torch.arange(3)
-    made.ctx.page_table[0, :3] = batch.out_loc = torch.arange(3)
+    batch.input_ids = torch.tensor([5, 6, 7], device=made.device)
+    made.ctx.page_table[0, :3] = batch.out_loc = batch.positions = torch.arange(3).to(made.device)
     made.ctx.attn_backend.prepare_metadata(batch)
     noted = []
     plain = made.sampler.sample

@@ -83,11 +83,11 @@ class Served:
 
 def fill(engine: Any, batch: Any) -> None:
     """Set a batch's tensors from its requests' tokens and rows."""
-    reqs = batch.padded_reqs
+    reqs, table = batch.padded_reqs, engine.ctx.page_table
     spans = [torch.arange(req.cached_len, req.device_len) for req in reqs]
-    batch.positions = torch.cat(spans)
-    batch.input_ids = torch.cat([r.input_ids[s] for r, s in zip(reqs, spans, strict=True)])
-    table = engine.ctx.page_table
+    batch.positions = torch.cat(spans).to(table.device)
+    ids = torch.cat([r.input_ids[s] for r, s in zip(reqs, spans, strict=True)])
+    batch.input_ids = ids.to(table.device)
     batch.out_loc = torch.cat([table[r.table_idx, s] for r, s in zip(reqs, spans, strict=True)])
     engine.ctx.attn_backend.prepare_metadata(batch)
 
