@@ -10,7 +10,7 @@ from minisgl.utils import div_even
 
 from .base import BaseOP
 
-_MKLDNN_OPS = ("_linear_pointwise", "_reorder_linear_weight")
+_MKLDNN_OPS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
 
 
 def pack_weight(weight: torch.Tensor) -> torch.Tensor:
@@ -18,16 +18,20 @@ def pack_weight(weight: torch.Tensor) -> torch.Tensor:
 
     The reordered tensor takes the same memory and is good for nothing but linear.
     """
-    if weight.device.type != "cpu" or weight.dtype not in (torch.float32, torch.bfloat16):
-        return weight
-    if not (torch.backends.mkldnn.is_available() and _has_mkldnn_ops()):  # type: ignore[no-untyped-call]
+    if weight.device.type != "cpu" or not _can_pack(weight.dtype):
         return weight
     packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight)
     return packed
 
 
-def _has_mkldnn_ops() -> bool:
-    return all(hasattr(torch.ops.mkldnn, name) for name in _MKLDNN_OPS)
+def _can_pack(dtype: torch.dtype) -> bool:
+    """Whether oneDNN is there and computes in dtype on this CPU."""
+    ops, is_there = torch.ops.mkldnn, torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if not (is_there and all(hasattr(ops, name) for name in _MKLDNN_OPS)):
+        return False
+    return dtype == torch.float32 or (
+        dtype == torch.bfloat16 and bool(ops._is_mkldnn_bf16_supported())
+    )
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
