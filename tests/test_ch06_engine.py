@@ -275,7 +275,7 @@ def judge_greedy_rows_are_the_same_beside_sampled_ones(seed, got):
 def probe_an_engine_goes_on_after_a_pass_that_failed(seed):
     made, asked = engine(), prompts(seed)[:2]
     broken = Served(made, asked).batch()
-    broken.input_ids = broken.input_ids + 100_000
+    broken.attn_metadata = None
     args = made.sampler.prepare(broken)
     error = error_of(lambda: made.forward_batch(broken, args))
     lengths = [req.device_len for req in broken.reqs]
@@ -283,7 +283,7 @@ def probe_an_engine_goes_on_after_a_pass_that_failed(seed):
 
 
 def judge_an_engine_goes_on_after_a_pass_that_failed(seed, got):
-    refused(got[0], "a token id outside the vocabulary")
+    refused(got[0], "a batch without its metadata", "prepare_metadata")
     equal(got[1], list(LENGTHS[:2]), "lengths of the requests, for which no token was computed")
     equal(got[2], got[3], "tokens of the next batch, and of a fresh engine")
 
