@@ -150,6 +150,10 @@ def _outside_the_plan(book: MadeUpBook) -> None:
     book.write("steps/02-operators/step.toml", MANIFESTS[2].replace("op-layer", "operators"))
 
 
+def _folder_with_another_name(book: MadeUpBook) -> None:
+    book.write("steps/3-models/main.py", "")
+
+
 BROKEN: list[Callable[[MadeUpBook], None]] = [
     _two_owners,
     _orphan_file,
@@ -166,6 +170,7 @@ BROKEN: list[Callable[[MadeUpBook], None]] = [
     _missing_tree,
     _gap,
     _outside_the_plan,
+    _folder_with_another_name,
 ]
 
 

@@ -19,10 +19,19 @@ def problems(book: Book) -> list[Problem]:
     # where the manifests contradict each other, which forms there must be can't be told; and a
     # TREE can only be judged once every form is there
     return (
-        [*_numbers(book), *_owners(book)]
+        [*_folders(book), *_numbers(book), *_owners(book)]
         or [*_missing_forms(book), *_orphans(book)]
         or [*_finished(book), *_stale_trees(book)]
     )
+
+
+def _folders(book: Book) -> Iterator[Problem]:
+    known = {chapter.folder for chapter in book.chapters}
+    for path in sorted((book.root / "steps").iterdir()):
+        if path.is_dir() and path not in known and not _is_litter(path):
+            message = "This folder is no chapter's."
+            mend = "Name it NN-slug, such as 05-attention-backend, or move it away."
+            yield Problem("manifest", shown(path, book.root), message, mend)
 
 
 def _numbers(book: Book) -> Iterator[Problem]:
