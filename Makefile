@@ -52,7 +52,7 @@ $(VENV)/.has-python:
 	@$(PYTHON) -m venv $(VENV) || { echo 'error: $(VENV) could not be made; on Debian or Ubuntu, install the package python3-venv.' >&2; exit 2; }
 	@touch $@
 
-$(VENV)/.has-dev: pyproject.toml $(VENV)/.has-python
+$(VENV)/.has-dev: pyproject.toml constraints.txt $(VENV)/.has-python
 	@echo "Installing packages into $(VENV); this is done once and takes some minutes."
 ifeq ($(TORCH),cpu)
 	@$(PIP) install --index-url $(TORCH_CPU) "torch>=2.11,<2.14"
