@@ -6,8 +6,8 @@ from figures.svg import Drawing
 
 DESC = """Left: a batch with its reqs, input_ids, positions, out_loc and attn_metadata, and the
 sampling parameters that the sampler has prepared. Middle: the engine, whose parts are made in this
-order: 1 the context, 2 the model, on the meta device, 3 its weights, 4 the number of pages from the
-memory that is left, 5 the KV pool, 6 the page table, 7 the attention backend, 8 the sampler. The
+order: 2 the context, 4 the model, on the meta device, 5 its weights, 6 the number of pages from the
+memory that is left, 8 the KV pool, 9 the page table, 10 the attention backend, 11 the sampler. The
 batch goes through the model, which uses pool, page table and backend by way of the context, and the
 logits go to the sampler. Right: the output with next_tokens_gpu, next_tokens_cpu and
 copy_done_event."""
@@ -20,20 +20,20 @@ def draw() -> Drawing:
     d = Drawing("The engine's parts", DESC, 720, 372)
     _input(d)
     d.frame((MIDDLE, 24), (292, 310), "Engine")
-    d.box((MIDDLE + 16, 62), (120, 66), [("2 model", "b"), ("3 its weights", "s")], "green")
-    d.box((MIDDLE + 156, 62), (120, 66), [("8 sampler", "b"), ("(requests,)", "s")], "violet")
+    d.box((MIDDLE + 16, 62), (120, 66), [("4 model", "b"), ("5 its weights", "s")], "green")
+    d.box((MIDDLE + 156, 62), (120, 66), [("11 sampler", "b"), ("(requests,)", "s")], "violet")
     d.arrow((MIDDLE + 136, 95), (MIDDLE + 154, 95))
-    d.frame((MIDDLE + 16, 154), (260, 126), "1 context")
+    d.frame((MIDDLE + 16, 154), (260, 126), "2 context")
     _context(d)
     d.arrow((MIDDLE + 76, 128), (MIDDLE + 76, 152))
-    d.text(MIDDLE + 16, 308, "4 num_pages: from the memory", "s")
+    d.text(MIDDLE + 16, 308, "6 num_pages: from the memory", "s")
     d.text(MIDDLE + 16, 324, "that the weights have left", "s")
     d.arrow((MIDDLE + 276, 95), (RIGHT - 2, 95))
     d.box((RIGHT, 62), (144, 34), [("next_tokens_gpu", "m")], "amber", 4)
     d.box((RIGHT, 100), (144, 34), [("next_tokens_cpu", "m")], "amber", 4)
     d.box((RIGHT, 138), (144, 34), [("copy_done_event", "m")], "amber", 4)
     d.text(RIGHT, 46, "ForwardOutput", "b")
-    d.text(24, 358, "Numbers: the order in which the constructor makes the parts.", "s")
+    d.text(24, 358, "Numbers: steps of the constructor, as in the table below.", "s")
     return d
 
 
@@ -48,6 +48,6 @@ def _input(d: Drawing) -> None:
 
 def _context(d: Drawing) -> None:
     x = MIDDLE + 28
-    d.box((x, 186), (112, 38), [("5 KV pool", "t")], "amber", 4)
-    d.box((x + 124, 186), (112, 38), [("6 page table", "t")], "amber", 4)
-    d.box((x, 232), (236, 38), [("7 attention backend", "t")], "plain", 4)
+    d.box((x, 186), (112, 38), [("8 KV pool", "t")], "amber", 4)
+    d.box((x + 124, 186), (112, 38), [("9 page table", "t")], "amber", 4)
+    d.box((x, 232), (236, 38), [("10 attention backend", "t")], "plain", 4)
