@@ -17,8 +17,8 @@ def render(request: Request) -> str:
     (name,) = request.args
     file = request.book.root / "docs" / "figures" / f"{name}.svg"
     if not file.is_file():
-        known = ", ".join(sorted(path.stem for path in file.parent.glob("*.svg")))
-        raise BlockError(f"There is no figure {name}; there are {known}.")
+        known = ", ".join(sorted(path.stem for path in file.parent.glob("*.svg"))) or "none yet"
+        raise BlockError(f"There is no figure {name}; docs/figures has {known}.")
     found = _DESC.search(file.read_text(encoding="utf-8"))
     if not found:
         raise BlockError(f"The figure {name} has no <desc>; give it one in tools/figures.")

@@ -16,7 +16,7 @@ def render(request: Request) -> str:
 
 def _row(request: Request, stage: Stage, chapters: tuple[PlannedChapter, ...]) -> list[str]:
     own = [_linked(request, chapter) for chapter in chapters if chapter.stage == stage.name]
-    return [f"**{stage.name}**", " · ".join(own), stage.holds, stage.days]
+    return [f"**{stage.name}**", "<br>".join(own), stage.holds, stage.days]
 
 
 def _linked(request: Request, chapter: PlannedChapter) -> str:

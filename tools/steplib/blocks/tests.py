@@ -25,7 +25,7 @@ def render(request: Request) -> str:
     files = test_files(request.book, chapter)
     if not files:
         raise BlockError(
-            f"Chapter {chapter.number:02d} has no tests/test_ch{chapter.number:02d}_*.py."
+            f"Chapter {chapter.number:02d} has no tests/test_ch{chapter.number:02d}_*.py; write one."
         )
     return "\n\n".join(_listed(file) for file in files)
 

@@ -42,9 +42,9 @@ def _check(book: Book, pages: list[Path]) -> int:
     for problem in problems:
         print(problem)
     if problems:
-        print(f"{len(problems)} of the handbook's blocks need a look.")
+        print(f"{_count(len(problems), 'problem')} on {_count(len(pages), 'page')}.")
         return FAILED
-    print(f"The generated blocks of {len(pages)} pages are fresh.")
+    print(f"The generated blocks of {_count(len(pages), 'page')} are fresh.")
     return 0
 
 
@@ -62,7 +62,7 @@ def _write(book: Book, pages: list[Path]) -> int:
         print(f"NOT run again: {note}.")
     for problem in problems:
         print(problem)
-    print(f"{changed} blocks written on {len(pages)} pages.")
+    print(f"{_count(changed, 'block')} written on {_count(len(pages), 'page')}.")
     return FAILED if problems else 0
 
 
@@ -70,3 +70,7 @@ def _live(line: str) -> None:
     """The block at work, on a line of its own that the next one overwrites."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{line[:100]}", end="", file=sys.stderr, flush=True)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
