@@ -69,8 +69,12 @@ class ModelConfig:
         Raises ValueError for a quantized checkpoint, for a rope type other than default and
         llama3, and when there is no rope_theta.
         """
-        if getattr(config, "quantization_config", None) is not None:
-            raise ValueError("quantized checkpoints are not supported: load the original weights")
+        if (scheme := getattr(config, "quantization_config", None)) is not None:
+            method = dict(scheme).get("quant_method", "unnamed")
+            raise ValueError(
+                f"quantized checkpoints are not supported (this one is {method}): "
+                "load the original weights"
+            )
         heads: int = config.num_attention_heads
         bias = bool(getattr(config, "attention_bias", False))
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads

@@ -15,6 +15,7 @@ _MERGE_GROUPS = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
     "gate_up_proj": ("gate_proj", "up_proj"),
 }
+_BUFFERS = ".rotary_emb.inv_freq"  # old Llama checkpoints hold this table, which is no weight
 _SLOT_NAMES = {part: (group, parts) for group, parts in _MERGE_GROUPS.items() for part in parts}
 
 
@@ -32,8 +33,7 @@ def _checkpoint_files(folder: Path) -> list[Path]:
     """Return the safetensors files of folder; those that an index names must all be there."""
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-        files = [folder / name for name in names]
+        files = [folder / name for name in sorted(set(_weight_map(index).values()))]
     else:
         files = sorted(folder.glob("*.safetensors"))
     missing = [file.name for file in files if not file.is_file()]
@@ -43,16 +43,27 @@ def _checkpoint_files(folder: Path) -> list[Path]:
     return files
 
 
+def _weight_map(index: Path) -> dict[str, str]:
+    """Return which file holds which weight."""
+    try:
+        return dict(json.loads(index.read_text())["weight_map"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(index, error) from None
+
+
+def _damaged(file: Path, error: Exception) -> ValueError:
+    return ValueError(f"{file} is damaged or only half there ({error}): fetch the checkpoint again")
+
+
 def _read_tensors(file: Path, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield each tensor of one file; on a CPU it is a view of the file, not a copy."""
+    """Yield each weight of one file; on a CPU it is a view of the file, not a copy."""
     try:
         with safe_open(file, framework="pt", device=str(device)) as shard:
             for key in shard.offset_keys():
-                yield key, shard.get_tensor(key)
+                if not key.endswith(_BUFFERS):
+                    yield key, shard.get_tensor(key)
     except SafetensorError as error:
-        raise ValueError(
-            f"{file} is damaged or only half there ({error}): fetch the checkpoint again"
-        ) from None
+        raise _damaged(file, error) from None
 
 
 def load_weight(model_path: str, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
