@@ -168,19 +168,17 @@ def parity(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
 
 def _parity_of(context: Context, chapter: Chapter, folder: Path) -> Result:
     wanted, prompts = chapter.manifest.parity, prompt_set(folder)
-    may_start = chapter.manifest.main.second_process
 
     def make() -> Result:
         tree = context.book.tree(chapter.number)
         with staged(tree, context.book.root, [chapter.main]) as stage:
             return paritycheck.check_model(
-                stage, context.runner, folder, prompts, context.references, wanted, may_start,
+                stage, context.runner, folder, prompts, context.references, wanted,
                 context.limits.generate,
             )  # fmt: skip
 
     def parts() -> list[Any]:
-        rest = [digest(folder), prompts, wanted, may_start]
-        return ["parity", *_main_parts(context, chapter), *rest]
+        return ["parity", *_main_parts(context, chapter), digest(folder), prompts, wanted]
 
     result = context.cached(make, parts)
     number = f"{chapter.number:02d}"

@@ -32,7 +32,6 @@ class Engine:
     runner: Runner
     model: Path
     config: dict[str, Any]
-    second_process: bool = False
     limit: float = LIMIT
     refused: list[Finding] | None = None
 
@@ -45,8 +44,7 @@ class Engine:
                 for call in calls
             ]
         }  # fmt: skip
-        job = self.stage.job("generate", body, second_process=self.second_process)
-        outcome = self.runner.run(job, self.limit)
+        outcome = self.runner.run(self.stage.job("generate", body), self.limit)
         self.refused = self.refused or violations(outcome)
         return [_answer(outcome, index) for index in range(len(calls))]
 
@@ -75,14 +73,13 @@ def check_model(
     prompts: PromptSet,
     references: References,
     parity: Parity,
-    second_process: bool = False,
     limit: float = LIMIT,
 ) -> Result:
     """Every run of the manifest on one model."""
     reference = references.reference(folder, prompts)
     done: list[Comparison] = []
     for run in model_runs(parity, folder.name):
-        engine = Engine(stage, runner, folder, run.config, second_process, limit)
+        engine = Engine(stage, runner, folder, run.config, limit)
         found = compare(reference, prompts.prompts, prompts.max_tokens, engine.generate)
         done.append(found)
         trouble = engine.refused or _findings(found, run)

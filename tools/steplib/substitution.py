@@ -72,7 +72,7 @@ def _symbols(path: str, body: Iterable[ast.stmt], prefix: str) -> Iterator[Symbo
         if not isinstance(node, _Definition):
             continue
         name, real = prefix + node.name, _without_docstring(node)
-        if real and not _is_interface(node):
+        if real and not _is_interface(node) and not _only_refuses(real):
             last = node.end_lineno or node.lineno
             is_class = isinstance(node, ast.ClassDef)
             lines = (_first_line(real[0]), last)
@@ -103,6 +103,11 @@ def _is_interface(node: _Definition) -> bool:
     bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []
     marks = {name.rpartition(".")[2] for name in [*names, *bases]}
     return bool(marks & {"abstractmethod", "overload", "Protocol", "TypedDict"})
+
+
+def _only_refuses(body: list[ast.stmt]) -> bool:
+    """A body that says "a subclass does this" is a stub already."""
+    return len(body) == 1 and ast.unparse(body[0]).startswith("raise NotImplementedError")
 
 
 @dataclass
