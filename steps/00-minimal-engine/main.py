@@ -8,7 +8,7 @@ import book
 from minimal_engine import MinimalEngine, check, seconds
 
 PROMPT = "The capital of France is"
-LENGTHS = (16, 64, 256)
+LENGTHS = (16, 32, 64)
 LACKS = (
     ("one request at a time", "07 scheduler"),
     ("K and V grow by copying", "04 kv-pool"),
