@@ -26,6 +26,7 @@ FORWARD = {
     "inside_try": "try:\n    import minisgl.ops\nexcept ImportError:\n    pass\n",
     "by_string": "import importlib\nimportlib.import_module('minisgl.ops')\n",
     "by_relative_string": "import importlib\nimportlib.import_module('.ops', __package__)\n",
+    "by_relative_string_nowhere": "import importlib\nimportlib.import_module('.no', __package__)\n",
     "by_dunder_import": "__import__('minisgl.ops')\n",
     "by_find_spec": "from importlib.util import find_spec\nfind_spec('minisgl.ops')\n",
     "by_computed_name": "from importlib import import_module\nimport_module('minisgl.' + 'ops')\n",
