@@ -50,7 +50,8 @@ def main() -> None:
         ids, new = (prompt * length)[: length // 2], length // 2
         fast, slow = (new / seconds(engine, ids, new, cache) for cache in (True, False))
         print(
-            f"{len(ids):5} + {new:<5} tokens {fast:7.1f} tok/s {slow:9.1f} tok/s {fast / slow:9.1f}x"
+            f"{len(ids):5} + {new:<5} tokens {fast:7.1f} tok/s"
+            f" {slow:9.1f} tok/s {fast / slow:9.1f}x"
         )
 
     print("\nwhat it lacks                                      chapter that adds it")
