@@ -92,7 +92,9 @@ def _environment(commit: str, offline: bool) -> dict[str, str]:
 
 
 def _run_mkdocs(root: Path, into: Path, commit: str, offline: bool) -> None:
-    command = _mkdocs("build", "--strict", "--quiet", "--site-dir", str(into))
+    command = _mkdocs(
+        "build", "--strict", "--site-dir", str(into)
+    )  # --quiet hides warnings from strict
     done = subprocess.run(
         command, cwd=root, env=_environment(commit, offline), capture_output=True, text=True
     )
