@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def found(tab: Page, words: str) -> list[str]:
     """The addresses that the search gives for some words."""
     tab.locator(".md-search__input").click()
-    tab.locator(".md-search__input").fill(words)
+    tab.locator(".md-search__input").press_sequentially(words)
     tab.locator(".md-search-result__link").first.wait_for(state="attached", timeout=10_000)
     links = tab.locator(".md-search-result__link")
     return [str(url) for url in links.evaluate_all("all => all.map(link => link.href)")]
