@@ -19,8 +19,6 @@ from steplib.paths import ROOT
 Golden = Callable[[str, str], None]
 
 TABLE = "minisgl/scheduler/table.py"
-NAIVE = "minisgl/kvcache/naive_cache.py"
-SIZE = "minisgl/engine/engine.py"
 
 # upstream: class TableManager: __init__(self, max_running_reqs: int, page_table: torch.Tensor)
 # property available_size, allocate(self) -> int, free(self, slot: int) -> None
@@ -49,10 +47,66 @@ CHANGES = {
 }
 
 
-def _with_table(book: MadeUpBook, source: str) -> Book:
-    book.manifest(2, MANIFESTS[2].replace("minisgl/ops.py", TABLE))
-    book.write(TABLE, source)
+LOGGER = "minisgl/utils/logger.py"
+NORM = "minisgl/layers/norm.py"
+CONFIG = "minisgl/scheduler/config.py"
+EXPORTS = "minisgl/scheduler/__init__.py"
+
+# (file, what is as upstream has it, the same with one change)
+MORE_CHANGES = {
+    "keyword_missing": (
+        LOGGER,
+        "def init_logger(name, suffix='', *, strip_file=True, level=None, use_pid=None,"
+        " use_tp_rank=None): ...\n",
+        "def init_logger(name, suffix='', *, strip_file=True, use_pid=None,"
+        " use_tp_rank=None): ...\n",
+    ),
+    "base_missing": (NORM, "class RMSNorm(BaseOP): ...\n", "class RMSNorm: ...\n"),
+    "field_default": (
+        CONFIG,
+        "class SchedulerConfig(EngineConfig):\n    max_extend_tokens: int = 8192\n",
+        "class SchedulerConfig(EngineConfig):\n    max_extend_tokens: int = 4096\n",
+    ),
+    "field_order": (
+        CONFIG,
+        "class SchedulerConfig(EngineConfig):\n    max_extend_tokens: int = 8192\n"
+        "    cache_type: str = 'radix'\n",
+        "class SchedulerConfig(EngineConfig):\n    cache_type: str = 'radix'\n"
+        "    max_extend_tokens: int = 8192\n",
+    ),
+    "field_between": (
+        CONFIG,
+        "class SchedulerConfig(EngineConfig):\n    max_extend_tokens: int = 8192\n"
+        "    cache_type: str = 'radix'\n",
+        "class SchedulerConfig(EngineConfig):\n    max_extend_tokens: int = 8192\n"
+        "    ours: int = 1\n    cache_type: str = 'radix'\n",
+    ),
+    "export_missing": (
+        EXPORTS,
+        "class Scheduler: ...\nclass SchedulerConfig: ...\n"
+        "__all__ = ['Scheduler', 'SchedulerConfig']\n",
+        "class Scheduler: ...\nclass SchedulerConfig: ...\n__all__ = ['Scheduler']\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", MORE_CHANGES)
+def test_a_change_adds_a_difference(made_up: MadeUpBook, golden: Golden, change: str) -> None:
+    path, equal, changed = MORE_CHANGES[change]
+    before = set(deviations(_with_file(made_up, path, equal).tree(2)))
+    after = set(deviations(_with_file(made_up, path, changed).tree(2)))
+    new = sorted(f"{found.symbol}: {found.message}" for found in after - before)
+    golden(f"catalogue_{change}", "\n".join(new))
+
+
+def _with_file(book: MadeUpBook, path: str, source: str) -> Book:
+    book.manifest(2, MANIFESTS[2].replace("minisgl/ops.py", path))
+    book.write(path, source)
     return book.load()
+
+
+def _with_table(book: MadeUpBook, source: str) -> Book:
+    return _with_file(book, TABLE, source)
 
 
 def _table_problems(book: Book, listing: Listing) -> str:

@@ -170,6 +170,7 @@ def test_a_closed_output_is_one_sentence(made_up: MadeUpBook) -> None:
 
 def test_bugs_counts_marked_tests(made_up: MadeUpBook, capsys: pytest.CaptureFixture[str]) -> None:
     mark = '@public_bug("B06")\ndef probe_norm(seed): ...\n'
+    mark += '@other("B05")\ndef probe_other(seed): ...\n'
     made_up.write("tests/test_ch01_core.py", mark)
     assert main(["--root", str(made_up.root), "bugs"]) == 0
     shown = capsys.readouterr().out

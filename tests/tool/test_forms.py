@@ -146,6 +146,16 @@ def test_a_form_that_lost_the_lines_conflicts(three_forms: MadeUpBook) -> None:
     assert lost.splitlines()[conflict.lines[0][0] - 1] == "def last() -> int:"
 
 
+def test_a_conflict_after_the_last_line_is_placed_there(three_forms: MadeUpBook) -> None:
+    short = CORE_OF_03[: CORE_OF_03.index("def last")]
+    three_forms.write(THIRD, short)
+    three_forms.write(FIRST, CORE.replace("def last()", "def last_one()"))
+    conflict = forms.propagate(three_forms.load(), "minisgl/core.py", 1).conflict
+    assert conflict is not None
+    assert conflict.form.source == three_forms.root / THIRD
+    assert abs(conflict.lines[0][0] - short.count("\n")) <= 1
+
+
 def _nothing_to_carry(book: MadeUpBook) -> tuple[str, int]:
     return "minisgl/core.py", 1
 

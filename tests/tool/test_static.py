@@ -142,6 +142,12 @@ def test_two_modules_that_take_a_name_from_each_other_have_none(made_up: MadeUpB
     assert forward_references(made_up.load(), 2) == []
 
 
+def test_what_a_function_imports_is_no_name_of_its_module(made_up: MadeUpBook) -> None:
+    made_up.write("minisgl/__init__.py", "def f() -> None:\n    from minisgl.core import first\n")
+    made_up.append(KEPT, "from minisgl import first\n")
+    assert [p.where for p in forward_references(made_up.load(), 1)] == [f"{KEPT}:11"]
+
+
 def test_an_entry_that_nothing_needs_is_named(made_up: MadeUpBook, golden: Golden) -> None:
     made_up.manifest(1, MANIFESTS[1] + LATER % ("minisgl.ops", "double"))
     golden("static_stale_later_entry", shown(forward_references(made_up.load(), 1)))
