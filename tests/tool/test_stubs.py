@@ -137,3 +137,9 @@ def test_symbols_include_decorators_and_the_comment_above() -> None:
     found = symbols(source)
     assert set(found) == {"x", "f", "C", "C.m"}
     assert found["f"].source(source.split("\n")) == "# why\n@wraps\ndef f():\n    return 1"
+
+
+def test_a_private_alias_is_kept_when_a_signature_speaks_of_it() -> None:
+    source = "_Row = dict[str, int]\n_Unused = int\n\n\ndef read() -> list[_Row]:\n    return []\n"
+    text = Stub(source).text()
+    assert "_Row = dict[str, int]" in text and "_Unused" not in text

@@ -32,7 +32,8 @@ class Stub:
             parts.append(self._lines(doc))
         if imports := self._exports():
             parts.append("\n".join(imports))
-        members = self._members(self.module.body, "", self._private_bases())
+        also = self._private_bases() | self._private_aliases()
+        members = self._members(self.module.body, "", also)
         if parts and members and members[0].startswith(("class ", "def ", "@", "async ")):
             parts[-1] += "\n"
         return "\n\n".join([*parts, *members]).strip("\n")
@@ -54,6 +55,15 @@ class Stub:
             for base in node.bases
             if isinstance(base, ast.Name) and base.id.startswith("_")
         }
+
+    def _private_aliases(self) -> set[str]:
+        """Private names, bound by assignment, that a public signature or field speaks of."""
+        bound = (name for node in self.module.body for name in bound_names(node))
+        aliases = {name for name in bound if not is_public(name)} - self._defined()
+        return aliases & set(_spoken_of(self.module.body))
+
+    def _defined(self) -> set[str]:
+        return {node.name for node in self.module.body if isinstance(node, Definition)}
 
     def _members(self, body: list[ast.stmt], prefix: str, also: set[str]) -> list[str]:
         """Each public member's stub; neighbors that are fields or constants stay together."""
@@ -148,6 +158,28 @@ def _attributes(node: Function) -> Iterator[str]:
             seen.add(target.attr)
             kind = f": {ast.unparse(annotation)}" if annotation else ""
             yield f"self.{target.attr}{kind} = ..."
+
+
+def _spoken_of(body: list[ast.stmt]) -> Iterator[str]:
+    """Names in the annotations of public functions and fields, inside public classes too."""
+    for node in body:
+        if not any(is_public(name) for name in bound_names(node)):
+            continue
+        if isinstance(node, ast.ClassDef):
+            yield from _spoken_of(node.body)
+        for annotation in _annotations(node):
+            yield from (x.id for x in ast.walk(annotation) if isinstance(x, ast.Name))
+
+
+def _annotations(node: ast.stmt) -> list[ast.expr]:
+    if isinstance(node, ast.AnnAssign):
+        return [node.annotation]
+    if not isinstance(node, Function):
+        return []
+    taken = node.args
+    arguments = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
+    found = [argument.annotation for argument in arguments if argument]
+    return [annotation for annotation in [*found, node.returns] if annotation]
 
 
 def _targets(node: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr | None]]:

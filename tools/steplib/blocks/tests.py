@@ -24,9 +24,8 @@ def render(request: Request) -> str:
     chapter = request.chapter()
     files = test_files(request.book, chapter)
     if not files:
-        raise BlockError(
-            f"Chapter {chapter.number:02d} has no tests/test_ch{chapter.number:02d}_*.py; write one."
-        )
+        name = f"tests/test_ch{chapter.number:02d}_*.py"
+        raise BlockError(f"Chapter {chapter.number:02d} has no {name}; write one.")
     return "\n\n".join(_listed(file) for file in files)
 
 
@@ -53,5 +52,5 @@ def _sentence(probe: ast.FunctionDef) -> str:
     if doc:
         return doc.split("\n")[0].rstrip(".") + "."
     words = [WORDS.get(word, word) for word in probe.name.removeprefix("probe_").split("_")]
-    text = " ".join(words)
+    text = " ".join(words).replace("rms norm", "RMSNorm")
     return text[:1].upper() + text[1:] + "."

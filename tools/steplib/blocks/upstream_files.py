@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from steplib import catalogue, plan
 from steplib.blocks.base import Request, table
 from steplib.catalogue import UpstreamFile
 
 
 def render(request: Request) -> str:
-    """A table in the order of the data file; a chapter that has a page is a link."""
-    facts = catalogue.load()
-    rows = [
-        [f"[`{file.path}`]({facts.permalink(ours(file.path))})", _fate(request, file)]
-        for file in catalogue.upstream_files()
-    ]
-    return table(["File", "Chapter, or why there is none"], rows)
+    """A heading and a table for each folder; a chapter that has a page is a link."""
+    folders: dict[str, list[UpstreamFile]] = {}
+    for file in catalogue.upstream_files():
+        folders.setdefault(str(PurePosixPath(file.path).parent), []).append(file)
+    return "\n\n".join(_folder(request, *item) for item in folders.items())
+
+
+def _folder(request: Request, folder: str, files: list[UpstreamFile]) -> str:
+    rows = [[_linked(file), _fate(request, file)] for file in files]
+    return f"## {folder}\n\n" + table(["File", "Chapter, or why there is none"], rows)
+
+
+def _linked(file: UpstreamFile) -> str:
+    link = catalogue.load().permalink(ours(file.path))
+    return f"[`{PurePosixPath(file.path).name}`]({link})"
 
 
 def ours(path: str) -> str:
