@@ -100,7 +100,7 @@ class TorchAttentionBackend(BaseAttnBackend):
         )
 
     def _slots(self, req: Req) -> torch.Tensor:
-        return self._ctx.page_table[req.table_idx, : req.device_len].clone()
+        return self._ctx.page_table[req.table_idx, : req.device_len].to(torch.int64, copy=True)
 
     def forward(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, layer_id: int, batch: Batch

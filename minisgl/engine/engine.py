@@ -110,6 +110,7 @@ class Engine:
             )
         return num_pages
 
+    @torch.inference_mode()
     def forward_batch(self, batch: Batch, args: BatchSamplingArgs) -> ForwardOutput:
         """Run one forward pass and sample; each request then has one more token to compute.
 
