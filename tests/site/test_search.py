@@ -48,7 +48,9 @@ def test_offline_zip_works_from_a_disk(browser: Browser, built: Path, tmp_path: 
     )
     tab.goto(home.as_uri(), wait_until="networkidle")
     results = found(tab, "page table")
+    tab.keyboard.press("Escape")
     tab.get_by_role("link", name="Architecture").first.click()
+    tab.wait_for_url("**/architecture.html")
     title = tab.locator("article h1").inner_text()
     tab.close()
     assert any("glossary.html" in url for url in results), results

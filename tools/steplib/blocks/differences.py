@@ -27,7 +27,7 @@ def render(request: Request) -> str:
     if request.args or request.page_chapter is not None:
         number = request.chapter().number
         entries = [entry for entry in entries if _chapter(request.book, entry) == number]
-    return "\n\n".join(_box(entry) for entry in entries) or "—"
+    return "\n\n".join(_box(request, entry) for entry in entries) or "—"
 
 
 def _chapter(book: Book, entry: Difference) -> int | None:
@@ -39,6 +39,18 @@ def _chapter(book: Book, entry: Difference) -> int | None:
     return files.get(path)
 
 
-def _box(entry: Difference) -> str:
+def _box(request: Request, entry: Difference) -> str:
     title = f'!!! difference "`{entry.symbol}` · {LABELS[entry.kind]}"'
-    return f"{title}\n\n" + indent(f"{entry.text}\n\n`{entry.shown_by}`", "    ")
+    parts = [entry.text, _shown_by(request, entry.shown_by)]
+    return f"{title}\n\n" + indent("\n\n".join(filter(None, parts)), "    ")
+
+
+def _shown_by(request: Request, place: str) -> str:
+    """A link to a page, the name of a test, or nothing when this is the page."""
+    path, _, anchor = place.partition("#")
+    file = request.book.root / path
+    if not path.endswith(".md"):
+        return f"`{place}`"
+    if file == request.page:
+        return f"[#{anchor}](#{anchor})" if anchor else ""
+    return f"[{path.removeprefix('docs/')}]({request.link(file)}{'#' + anchor if anchor else ''})"
