@@ -18,8 +18,9 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
         covered = sum(bug.id in marks for bug in group)
         print(f"{area}: {covered} of {len(group)}")
         for bug in group:
-            tests = ", ".join(marks.get(bug.id, [])) or "-"
-            print(f"  {bug.id:<5} {bug.title}\n        {tests}")
+            print(f"  {bug.id:<5} {bug.title}")
+            for test in marks.get(bug.id, ["no test yet"]):
+                print(f"        {test}")
     print(f"in all: {sum(bug.id in marks for bug in rows)} of {len(rows)} rows have a test")
     unknown = sorted(set(marks) - {bug.id for bug in rows})
     for bug_id in unknown:
