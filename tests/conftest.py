@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from steplib.errors import UserError  # noqa: E402
 
 if TYPE_CHECKING:
     from steplib.pairs import Pair, TestResult
+    from steplib.process import Runner
 
 _CHAPTER_FILE = re.compile(r"test_ch\d\d_\w+\.py")
 
@@ -48,8 +49,6 @@ class PairFile(pytest.File):
     def results(self) -> dict[str, TestResult]:
         """The verdicts on the selected pairs, all from one run."""
         from steplib.book import Book
-        from steplib.models import models_dir
-        from steplib.process import Launcher
         from steplib.stage import staged
 
         book = Book.load(ROOT)
@@ -57,12 +56,19 @@ class PairFile(pytest.File):
             i.name for i in self.session.items if isinstance(i, PairItem) and i.parent is self
         }
         with staged(book.tree(book.last.number), ROOT, [self.path]) as stage:
-            done = pairs.run(
-                pairs.read(self.path), stage, Launcher(models_dir()), only=frozenset(chosen)
-            )
+            done = pairs.run(pairs.read(self.path), stage, runner(), only=frozenset(chosen))
         if done.violations:
             pytest.fail(done.violations[0], pytrace=False)
         return {result.name: result for result in done.results}
+
+
+@cache
+def runner() -> Runner:
+    """One for the whole session."""
+    from steplib.models import models_dir
+    from steplib.warm import quick_runner
+
+    return quick_runner(models_dir())
 
 
 class PairItem(pytest.Item):

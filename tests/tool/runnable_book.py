@@ -150,6 +150,7 @@ class RunnableBook(MadeUpBook):
             lineup,
             reference or Reference(),
             runner or Launcher(lineup.folder),
+            runner or Launcher(lineup.folder),
             cache.Results(self.root, is_fresh=True),
             limits or Limits(main=20, probe=20, generate=20),
         )

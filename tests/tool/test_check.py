@@ -338,7 +338,7 @@ def test_unchanged_chapters_are_not_run_again(book: RunnableBook) -> None:
         made = book.load()
         kept = cache.Results(book.root, is_fresh)
         lineup = Lineup(book.root / "models")
-        context = Context(made, lineup, Reference(), runner, kept, Limits())
+        context = Context(made, lineup, Reference(), runner, runner, kept, Limits())
         before, chapters = runner.jobs, [made.chapter(1)]
         assert check_chapters(context, chapters, 1, Plain(chapters), only=EXECUTED).is_passed
         return runner.jobs - before

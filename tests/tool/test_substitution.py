@@ -122,7 +122,7 @@ def test_inert_symbols_are_left_to_their_chapter(book: RunnableBook) -> None:
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
-    with Warm(models.models_dir(), preload=("torch", "coverage")) as process:
+    with Warm(models.models_dir()) as process:
         yield process
 
 

@@ -34,12 +34,13 @@ class Limits:
 
 @dataclass
 class Context:
-    """What every check needs."""
+    """What every check needs. runner: for mains, fresh processes. forks: for all else."""
 
     book: Book
     lineup: Lineup
     references: References
     runner: Runner
+    forks: Runner
     kept: cache.Results
     limits: Limits
 
@@ -173,7 +174,7 @@ def _parity_of(context: Context, chapter: Chapter, folder: Path) -> Result:
         tree = context.book.tree(chapter.number)
         with staged(tree, context.book.root, [chapter.main]) as stage:
             return paritycheck.check_model(
-                stage, context.runner, folder, prompts, context.references, wanted,
+                stage, context.forks, folder, prompts, context.references, wanted,
                 context.limits.generate,
             )  # fmt: skip
 
@@ -221,7 +222,7 @@ def _tests_of(context: Context, chapter: Chapter, file: Path, number: int) -> Re
     def make() -> Result:
         with staged(book.tree(number), book.root, [file]) as stage:
             ran = pairs.run(
-                pairs.read(file), stage, context.runner,
+                pairs.read(file), stage, context.forks,
                 coverage=number == chapter.number, limit=context.limits.probe,
             )  # fmt: skip
         return tests_result(ran, shown(file, book.root), place)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from steplib.isolation import models_refused  # noqa: E402
 from steplib.jobs import channel, run  # noqa: E402
 
 del sys.path[0]
@@ -53,8 +54,9 @@ def _leave_with_parent() -> None:
 
 def serve(first: dict[str, Any]) -> None:
     """Import what is slow to import, then fork for each job and say how it ended."""
-    for name in first["preload"]:
-        __import__(name)
+    with models_refused():
+        for name in first["preload"]:
+            __import__(name)
     send = channel(first["fd"], first["nonce"])
     send("ready")
     while (job := _next_line()) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from steplib.process import Runner
 
 PARITY = "parity"
+TOKENS = 16
+"""Per prompt: enough to show a fault, and quick."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ class Planter:
         model = self.folder / name
         if not (model / "config.json").is_file():
             raise UserError(f"the checkpoint {name} is not here; run: steps.py models make {name}")
-        prompts, how = prompt_set(model), chapter.manifest.parity
+        prompts = replace(prompt_set(model), max_tokens=TOKENS)
+        runs = paritycheck.model_runs(chapter.manifest.parity, name)[:1]
+        how = replace(chapter.manifest.parity, runs=tuple(runs))
         return paritycheck.check_model(place, self.runner, model, prompts, self.references, how)
 
     def _test(self, fault: Fault, place: Stage, files: list[Path]) -> Result:

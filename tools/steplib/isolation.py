@@ -11,7 +11,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -87,7 +88,7 @@ class Guard:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The first finder on sys.meta_path: names of the tree come from the tree or not at all."""
-        if _MODELING_NAME.fullmatch(name) and not name.endswith(".configuration_utils"):
+        if _is_modeling(name):
             sentence = f"{name} can't be imported here; the engine may not be its own reference"
             if name == _TRIED_BY_ITSELF:
                 raise RefusedImport(sentence)
@@ -146,6 +147,30 @@ class Guard:
             ):
                 self.violations.append(f"module {name!r} was loaded from outside the tree: {real}")
         return found
+
+
+class _ModelRefuser:
+    """Refuses the same modules while nothing but libraries are imported."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if _is_modeling(name):
+            raise RefusedImport(name)
+
+
+@contextmanager
+def models_refused() -> Iterator[None]:
+    """Import libraries inside, and no modeling code comes along; they do without it."""
+    refuser = _ModelRefuser()
+    sys.meta_path.insert(0, refuser)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(refuser)
+
+
+def _is_modeling(name: str) -> bool:
+    is_config = name.endswith(".configuration_utils")
+    return _MODELING_NAME.fullmatch(name) is not None and not is_config
 
 
 def load(name: str, file: Path) -> ModuleType:

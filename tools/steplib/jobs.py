@@ -38,6 +38,7 @@ def run(job: dict[str, Any], send: Send) -> None:
     measured = _start_coverage(job["tree"]) if job["coverage"] else None
     try:
         guard.install()
+        send("start")
         _KINDS[job["kind"]](job, send)
     except BaseException as error:
         send("error", **_described(error, job))

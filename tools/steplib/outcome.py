@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 Record = dict[str, Any]
+START_LIMIT = 60.0
+"""Seconds that a child may take to come up on a busy machine."""
+
 Ending = Literal["done", "crashed", "timed out", "no record", "forged"]
 
 
@@ -68,6 +71,12 @@ class Inbox:
     records: list[Record] = field(default_factory=list)
     is_forged: bool = False
     since: float = field(default_factory=time.monotonic)
+    has_started: bool = False
+
+    def left(self, limit: float) -> float:
+        """Seconds until the job is late; coming up is not counted against its limit."""
+        allowed = limit if self.has_started else max(limit, START_LIMIT)
+        return self.since + allowed - time.monotonic()
 
     def put(self, lines: bytes) -> None:
         """Take in record lines; each "start" sets the clock of the time limit back."""
@@ -77,7 +86,7 @@ class Inbox:
                 self.is_forged = True
                 continue
             if record["kind"] == "start":
-                self.since = time.monotonic()
+                self.since, self.has_started = time.monotonic(), True
             self.records.append(record)
             if self.on_record:
                 self.on_record(record)

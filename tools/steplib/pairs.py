@@ -175,7 +175,7 @@ def _results(waiting: list[Pair], outcome: Outcome, judges: ModuleType) -> list[
         return [TestResult(p.name, "forged", outcome.detail, bugs=p.bugs) for p in waiting]
     answers = {r["name"]: r for r in outcome.records if r["kind"] in ("probe", "skip", "error")
                and "name" in r}  # fmt: skip
-    started = {r["name"] for r in outcome.of_kind("start")}
+    started = {r.get("name") for r in outcome.of_kind("start")}
     broken = next((r for r in outcome.of_kind("error") if "name" not in r), None)
     results = []
     for pair in waiting:

@@ -31,12 +31,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """A Generation as plain data, or the sentence that says why there is none."""
+    """A Generation as plain data, or the sentence that says why there is none, and the verdict."""
 
     token_ids: Any = None
     top2: Any = None
     counters: dict[str, int] = field(default_factory=dict)
     error: str | None = None
+    verdict: str = "failed"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Difference:
     position: int = -1
     expected: str = ""
     got: str = ""
+    verdict: str = "failed"
 
 
 @dataclass
@@ -186,7 +188,7 @@ class _Walk:
 def _rows(answer: Answer, count: int, max_tokens: int) -> list[tuple[list[int], list[Any]]]:
     """Tokens and top-2 pairs of each prompt, once their shapes are right. Raises _Differs."""
     if answer.error is not None:
-        raise _Differs(answer.error)
+        raise _Differs(answer.error, verdict=answer.verdict)
     for name, data in (("token_ids", answer.token_ids), ("top2", answer.top2)):
         if len(data) != count:
             raise _Differs(f"generate gave {name} for another number of prompts",

@@ -51,13 +51,14 @@ class Engine:
 
 def _answer(outcome: Outcome, index: int) -> Answer:
     if outcome.ending == "forged":
-        return Answer(error=f"generate: {outcome.detail}")
+        return Answer(error=f"generate: {outcome.detail}", verdict="forged")
     for record in outcome.records:
         if record["kind"] == "generation" and record.get("index") == index:
             return Answer(record["token_ids"], record["top2"], record["counters"])
         if record["kind"] == "error" and record.get("index", index) == index:
-            return Answer(error=f"generate stopped with {told(record)}")
-    return Answer(error=f"generate: {outcome.detail or 'no record came'}")
+            return Answer(error=f"generate stopped with {told(record)}", verdict="crashed")
+    verdict = "no record" if outcome.ending == "done" else outcome.ending
+    return Answer(error=f"generate: {outcome.detail or 'no record came'}", verdict=verdict)
 
 
 def model_runs(parity: Parity, model: str) -> list[ParityRun]:
@@ -84,7 +85,8 @@ def check_model(
         done.append(found)
         trouble = engine.refused or _findings(found, run)
         if trouble:
-            return _failure(folder.name, run, trouble)
+            verdict = found.difference.verdict if found.difference else "failed"
+            return _failure(folder.name, run, trouble, verdict)
     if idle := idle_counters(parity.counters, [found.counters for found in done]):
         return _failure(folder.name, None, [Finding(sentence) for sentence in idle])
     return _success(folder.name, done)
@@ -96,11 +98,13 @@ def _findings(found: Comparison, run: ParityRun) -> list[Finding]:
     return [Finding(sentence) for sentence in idle_counters(run.counters, [found.counters])]
 
 
-def _failure(model: str, run: ParityRun | None, findings: list[Finding]) -> Result:
+def _failure(
+    model: str, run: ParityRun | None, findings: list[Finding], verdict: str = "failed"
+) -> Result:
     config = ", ".join(f"{k}={v!r}" for k, v in run.config.items()) if run else ""
     name = f"{model} ({config})" if config else model
     named = [Finding(f"{name}: {f.message}", f.where, f.expected, f.got, f.mend) for f in findings]
-    return failed(CHECK, *named, data={"model": model})
+    return failed(CHECK, *named, verdict=verdict, data={"model": model})
 
 
 def _success(model: str, done: list[Comparison]) -> Result:

@@ -102,7 +102,7 @@ def tell(child: subprocess.Popen[bytes], message: bytes) -> None:
 def _follow(child: subprocess.Popen[bytes], pump: Pump, inbox: Inbox, limit: float) -> int | None:
     """Read until the child has ended; its exit status, or None when it took too long."""
     while child.poll() is None:
-        left = inbox.since + limit - time.monotonic()
+        left = inbox.left(limit)
         if left <= 0:
             return None
         if pump.is_open:

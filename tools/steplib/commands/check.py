@@ -14,6 +14,7 @@ from steplib.oracle import Oracle
 from steplib.paths import write_atomically
 from steplib.process import Launcher
 from steplib.progress import progress
+from steplib.warm import quick_runner
 
 
 def run(book_root: Path, args: argparse.Namespace) -> int:
@@ -52,6 +53,7 @@ def context(book: Book, is_fresh: bool = False, model: str | None = None) -> Con
         lineup=lineup,
         references=Oracle(book.root),
         runner=Launcher(lineup.folder),
+        forks=quick_runner(lineup.folder),
         kept=cache.Results(book.root, is_fresh),
         limits=Limits(),
     )
