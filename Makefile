@@ -19,13 +19,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup models check test site serve clean
+.PHONY: help setup models check test site read clean
 
 help:
 	@echo "make check   prove every chapter: assemble it, run it, compare it with transformers"
 	@echo "make test    ruff, mypy and pytest on the engine, the chapters and the tools"
 	@echo "make site    build the handbook into site/"
-	@echo "make serve   show the handbook on this machine, at http://127.0.0.1:8000/"
+	@echo "make read    show the handbook on this machine, at http://127.0.0.1:8000/"
 	@echo "make setup   only the virtual environment, the packages and the checkpoints"
 	@echo "make clean   remove what can be made again, except .venv and models"
 	@echo 'ARGS="..." goes to the command behind check or test; TORCH=cpu takes PyTorch'"'"'s CPU build.'
@@ -43,7 +43,7 @@ test: models
 site: models $(VENV)/.has-site
 	@$(STEPS) site build
 
-serve: models $(VENV)/.has-site
+read: models $(VENV)/.has-site
 	@$(STEPS) site serve
 
 models: $(VENV)/.has-dev
