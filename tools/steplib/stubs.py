@@ -10,9 +10,9 @@ import ast
 from collections.abc import Iterator
 from textwrap import indent
 
+from steplib.signatures import Function, attributes, spoken_of
 from steplib.symbols import Definition, bound_names, is_public
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 LONGEST_VALUE = 100  # a constant's value is shown up to this many characters
 
 
@@ -60,7 +60,7 @@ class Stub:
         """Private names, bound by assignment, that a public signature or field speaks of."""
         bound = (name for node in self.module.body for name in bound_names(node))
         aliases = {name for name in bound if not is_public(name)} - self._defined()
-        return aliases & set(_spoken_of(self.module.body))
+        return aliases & set(spoken_of(self.module.body))
 
     def _defined(self) -> set[str]:
         return {node.name for node in self.module.body if isinstance(node, Definition)}
@@ -112,8 +112,8 @@ class Stub:
         parts = [self._head(node)]
         if doc := _docstring(node):
             parts.append(self._lines(doc))
-        attributes = list(_attributes(node)) if node.name == "__init__" else []
-        parts.append(indent("\n".join(attributes or ["..."]), margin))
+        fields = list(attributes(node)) if node.name == "__init__" else []
+        parts.append(indent("\n".join(fields or ["..."]), margin))
         return "\n".join(parts)
 
     def _head(self, node: ast.ClassDef | Function) -> str:
@@ -146,60 +146,6 @@ def _docstring(node: ast.Module | ast.ClassDef | Function) -> ast.stmt | None:
 
 def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
-
-
-def _attributes(node: Function) -> Iterator[str]:
-    """`self.name = ...` for each public attribute that the function sets."""
-    seen: set[str] = set()
-    for inner in ast.walk(node):
-        for target, annotation in _targets(inner):
-            if not _is_own(target) or target.attr in seen or not is_public(target.attr):
-                continue
-            seen.add(target.attr)
-            kind = f": {ast.unparse(annotation)}" if annotation else ""
-            yield f"self.{target.attr}{kind} = ..."
-
-
-def _spoken_of(body: list[ast.stmt]) -> Iterator[str]:
-    """Names in the annotations of public functions and fields, inside public classes too."""
-    for node in body:
-        if not any(is_public(name) for name in bound_names(node)):
-            continue
-        if isinstance(node, ast.ClassDef):
-            yield from _spoken_of(node.body)
-        for annotation in _annotations(node):
-            yield from (x.id for x in ast.walk(annotation) if isinstance(x, ast.Name))
-
-
-def _annotations(node: ast.stmt) -> list[ast.expr]:
-    if isinstance(node, ast.AnnAssign):
-        return [node.annotation]
-    if not isinstance(node, Function):
-        return []
-    taken = node.args
-    arguments = [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg]
-    found = [argument.annotation for argument in arguments if argument]
-    return [annotation for annotation in [*found, node.returns] if annotation]
-
-
-def _targets(node: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr | None]]:
-    targets: list[ast.expr] = []
-    annotation = None
-    if isinstance(node, ast.Assign):
-        targets = [leaf for target in node.targets for leaf in _leaves(target)]
-    elif isinstance(node, ast.AnnAssign):
-        targets, annotation = [node.target], node.annotation
-    for target in targets:
-        if isinstance(target, ast.Attribute):
-            yield target, annotation
-
-
-def _leaves(target: ast.expr) -> list[ast.expr]:
-    return target.elts if isinstance(target, ast.Tuple) else [target]
-
-
-def _is_own(target: ast.Attribute) -> bool:
-    return isinstance(target.value, ast.Name) and target.value.id == "self"
 
 
 def _fingerprints(source: str) -> Iterator[tuple[str, str]]:
