@@ -10,6 +10,7 @@ import pytest
 from made_up_book import MadeUpBook, shown
 
 from steplib import cli, docs, markers, outputs
+from steplib.book import Book
 from steplib.markers import MarkerError
 
 Golden = Callable[[str, str], None]
@@ -283,3 +284,10 @@ def test_every_page_of_the_handbook_has_readable_markers() -> None:
     for page in pages:
         for block in markers.blocks(page.read_text(encoding="utf-8")):
             assert block.kind in docs.blocks.KINDS, f"{page}:{block.line}: {block.spec}"
+
+
+def test_the_blocks_outside_the_chapters_are_fresh() -> None:
+    """Chapter pages are looked at by `check`; nothing else would look at these."""
+    book = Book.load()
+    others = [page for page in docs.pages(book.root) if page.parent.name != "chapters"]
+    assert [str(problem) for problem in docs.problems(book, others)] == []
