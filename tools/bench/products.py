@@ -3,7 +3,7 @@
     python tools/bench/products.py [--threads N] [--rounds N] [--write]
 
 The shapes are SmolLM2-135M's, all 30 layers and the head, so that no cache holds the weights.
-The ways run in turns, with a plain sum over the same weights beside them; the medians count.
+The three ways run in turns; the medians count.
 """
 
 from __future__ import annotations
@@ -22,14 +22,7 @@ from bench import result  # noqa: E402
 from bench.turns import medians  # noqa: E402
 from minisgl.layers.linear import linear, pack_weight  # noqa: E402
 
-COLUMNS = [
-    "Tokens",
-    "Apart (ms)",
-    "Merged (ms)",
-    "Merged, packed (ms)",
-    "Packed (GB/s)",
-    "Read only (ms)",
-]
+COLUMNS = ["Tokens", "Apart (ms)", "Merged (ms)", "Merged, packed (ms)", "Packed (GB/s)"]
 LAYERS, VOCAB, HIDDEN, INNER = 30, 49152, 576, 1536
 OF_LAYER = (
     (HIDDEN, (576, 192, 192)),
@@ -52,12 +45,6 @@ def multiply(inputs: dict[int, torch.Tensor], weights: list[torch.Tensor]) -> No
         linear(inputs[weight.shape[1]], weight)
 
 
-def read(weights: list[torch.Tensor]) -> None:
-    """One sum over each weight: about what reading it takes."""
-    for weight in weights:
-        weight.sum()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -74,10 +61,8 @@ def main() -> None:
     rows: list[list[result.Cell]] = []
     for tokens in (1, 8, 64):
         inputs = {size: torch.randn(tokens, size) for size in (HIDDEN, INNER)}
-        ways = [partial(multiply, inputs, weights) for weights in layouts]
-        *times, reading = medians([*ways, partial(read, merged)], args.rounds)
-        milliseconds = [seconds * 1000 for seconds in times]
-        rows.append([tokens, *milliseconds, gigabytes / times[-1], reading * 1000])
+        times = medians([partial(multiply, inputs, weights) for weights in layouts], args.rounds)
+        rows.append([tokens, *(seconds * 1000 for seconds in times), gigabytes / times[-1]])
     result.show(COLUMNS, rows)
     if args.write:
         command = f"python tools/bench/products.py --threads {args.threads} --write"
