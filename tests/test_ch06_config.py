@@ -102,7 +102,7 @@ def probe_the_pool_takes_its_share_of_the_memory_that_the_weights_left(seed):
         "half": with_memory(start, after, memory_ratio=0.5),
         "pages of 16": with_memory(start, after, memory_ratio=0.5, page_size=16),
         "bfloat16": with_memory(start, after, memory_ratio=0.5, dtype=torch.bfloat16),
-        "more is free": with_memory(start, start + 5, memory_ratio=0.5),
+        "more is free": with_memory(start, start + 3 * TOKEN_BYTES, memory_ratio=0.5),
         "the cap of a CPU": with_memory(start, after, cap=70 * TOKEN_BYTES),
         "an override": with_memory(start, after, memory_ratio=0.5, num_page_override=7),
     }

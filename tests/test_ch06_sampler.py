@@ -182,6 +182,27 @@ def judge_top_p_keeps_the_fewest_that_make_up_its_share(seed, got):
     equal(got[1], got[0], "each row alone, beside all in one batch")
 
 
+def probe_top_p_stops_where_its_share_is_just_reached(seed):
+    rows = [([2.0] * 4, {"temperature": 3.0, "top_p": p}) for p in (0.25, 0.5, 0.75, 0.76)]
+    return [sorted(count for count in found if count) for found in counts(rows)]
+
+
+def judge_top_p_stops_where_its_share_is_just_reached(seed, got):
+    want = [[N], [N / 2] * 2, [N / 3] * 3, [N / 4] * 4]
+    for kept, found in zip(want, got, strict=True):
+        close(found, kept, 1.0, f"draws of the {len(kept)} tokens that are left of 4 equal ones")
+
+
+def probe_a_draw_at_the_end_of_one_token_s_part_belongs_to_the_next(seed):
+    params = [{"temperature": 1.0}] * 4
+    ends = torch.tensor([0.0, 0.25, 0.5, 0.75], dtype=torch.float64)
+    return sorted(sampled(torch.zeros(4, 4), params, ends))
+
+
+def judge_a_draw_at_the_end_of_one_token_s_part_belongs_to_the_next(seed, got):
+    equal(got, [0, 1, 2, 3], "tokens of 4 equal logits that 0, 1/4, 2/4 and 3/4 draw")
+
+
 def probe_a_tiny_top_p_keeps_the_best_token(seed):
     logits = torch.tensor([some_logits(seed)] * 3)
     params = [{"temperature": 1.0, "top_p": p} for p in (1e-6, 1e-46, 1e-300)]
