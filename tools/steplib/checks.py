@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from steplib.models import digest
 from steplib.paths import shown
 from steplib.prompts import prompt_set
 from steplib.stage import shared_files, staged
+from steplib.turns import PARSING
 
 if TYPE_CHECKING:
     from steplib.book import Book, Chapter
@@ -70,13 +72,17 @@ class Context:
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table. prove(context, chapter, results so far by check) -> Result."""
+    """One row of the table. prove(context, chapter, results so far by check) -> Result.
+
+    needs: checks that come before. parses: it works with `ast` in this process.
+    """
 
     name: str
     says: str
     prove: Callable[[Context, Chapter, dict[str, Result]], Result]
     command: str
     needs: tuple[str, ...] = ()
+    parses: bool = False
 
 
 def _of_problems(check: str, problems: list[Problem], summary: str) -> Result:
@@ -290,20 +296,21 @@ def _merge(into: dict[str, list[int]], lines: dict[str, list[int]]) -> None:
 
 CHECKS = (
     Check("manifest", "manifest and TREE", manifest, "check {}"),
-    Check("references", "no forward reference", references, "check {}"),
+    Check("references", "no forward reference", references, "check {}", parses=True),
     Check("types", "types", types, "check {}"),
     Check("main", "main", main, "main {}"),
     Check("parity", "parity with transformers", parity, "parity {}"),
     Check("tests", "tests", tests, "check {}"),
-    Check("untouched", "lines that ran", touched, "check {}", ("main", "tests")),
-    Check("text", "the page's generated blocks", text, "docs"),
+    Check("untouched", "lines that ran", touched, "check {}", ("main", "tests"), parses=True),
+    Check("text", "the page's generated blocks", text, "docs", parses=True),
 )
 
 
 def prove(context: Context, check: Check, chapter: Chapter, so_far: dict[str, Result]) -> Result:
     """Run one check; a UserError from it is a failure of this chapter, not of the whole run."""
     try:
-        result = check.prove(context, chapter, so_far)
+        with PARSING if check.parses else nullcontext():
+            result = check.prove(context, chapter, so_far)
     except UserError as error:
         result = failed(check.name, Finding(str(error)))
     number = f"{chapter.number:02d}"

@@ -16,6 +16,7 @@ from steplib.errors import UserError
 from steplib.outcome import Outcome, Record
 from steplib.process import Runner
 from steplib.stage import Stage, shared_files
+from steplib.turns import PARSING
 
 Verdict = Literal[
     "passed", "failed", "crashed", "timed out", "skipped", "no record", "forged", "nothing ran"
@@ -87,7 +88,8 @@ class TestRun:
 def read(path: Path) -> TestFile:
     """The pairs of a test file; UserError when half of a pair is missing, or for a bad import."""
     try:
-        module = ast.parse(path.read_text(encoding="utf-8"))
+        with PARSING:
+            module = ast.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path.name} is missing; write it.") from None
     except SyntaxError as error:

@@ -70,6 +70,8 @@ class Warm:
         for record in self._server_records(Inbox("", None), 120):
             if record["kind"] == "ready":
                 return
+            if record["kind"] == "late":
+                break
         raise UserError(f"the warm process didn't start: {self.pump.take_text()[1][-300:]}")
 
     def _end(self) -> None:
