@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ WORDS = {
     "mlp": "MLP", "qkv": "QKV", "qwen2": "Qwen2", "qwen3": "Qwen3", "rmsnorm": "RMSNorm",
     "rope": "RoPE", "swiglu": "SwiGLU", "tp": "TP",
 }  # fmt: skip
+
+SHORTENED = re.compile(r"\b(ca|do|does|did|is|are|was|wo)nt\b")  # a name can't hold "can't"
 
 
 def render(request: Request) -> str:
@@ -52,5 +55,6 @@ def _sentence(probe: ast.FunctionDef) -> str:
     if doc:
         return doc.split("\n")[0].rstrip(".") + "."
     words = [WORDS.get(word, word) for word in probe.name.removeprefix("probe_").split("_")]
-    text = " ".join(words).replace("rms norm", "RMSNorm")
+    text = " ".join(words).replace("rms norm", "RMSNorm").replace(" s ", "'s ")
+    text = SHORTENED.sub(r"\1n't", text)
     return text[:1].upper() + text[1:] + "."
