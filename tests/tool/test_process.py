@@ -162,6 +162,40 @@ Launcher().run(Job("main", place / "tree", place / "scratch", Path({root!r}), bo
 """
 
 
+CHECKED = """
+import sys
+sys.path[:0] = [{tools!r}, {here!r}]
+from pathlib import Path
+from runnable_book import MAIN, RunnableBook
+from steplib.checks import Limits
+book = RunnableBook(Path({place!r}) / "book")
+write = "    import os, time\\n    open({note!r}, 'w').write(str(os.getpid()))\\n"
+write += "    time.sleep(60)\\n"
+book.edit(MAIN, "    book.report(generation)\\n", write)
+book.check("main", "tests", limits=Limits(60, 60, 60))
+"""
+
+
+def test_an_interrupted_check_ends_at_once(place: Path) -> None:
+    note, here = place / "pid", Path(__file__).parent
+    text = CHECKED.format(
+        tools=str(ROOT / "tools"), here=str(here), place=str(place), note=str(note)
+    )
+    tool = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, text=True)
+    wait_for(note)
+    tool.send_signal(signal.SIGINT)
+    _, said = tool.communicate(timeout=15)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert is_gone(int(note.read_text()))
+
+
+def wait_for(note: Path) -> None:
+    for _ in range(600):
+        if note.is_file() and note.read_text():
+            return
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_tool_leaves_no_child(how: signal.Signals, place: Path) -> None:
     note = place / "pid"
@@ -171,10 +205,7 @@ def test_an_interrupted_tool_leaves_no_child(how: signal.Signals, place: Path) -
     )
     text = INTERRUPTED.format(tools=str(ROOT / "tools"), place=str(place), root=str(ROOT))
     tool = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.DEVNULL)
-    for _ in range(200):
-        if note.is_file() and note.read_text():
-            break
-        time.sleep(0.05)
+    wait_for(note)
     tool.send_signal(how)
     tool.wait(10)
     assert is_gone(int(note.read_text()))
@@ -187,7 +218,11 @@ def test_stop_all_ends_what_runs_in_other_threads(place: Path) -> None:
     sleeping = job(place, "import time\nprint('up', flush=True)\ntime.sleep(60)\n")
     thread = Thread(target=lambda: ended.append(Launcher().run(sleeping, 60)))
     thread.start()
-    time.sleep(0.7)
+    for _ in range(100):
+        time.sleep(0.05)
+        if running:
+            break
+    time.sleep(0.3)
     stop_all()
     thread.join(10)
     assert [outcome.ending for outcome in ended] == ["crashed"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from steplib.checks import CHECKS, Check, Context, prove
 from steplib.facts import ChapterResults, Report, Result
-from steplib.process import THREADS, stop_all
+from steplib.process import THREADS, halt, stop_all
 from steplib.prompts import prompt_set
 
 if TYPE_CHECKING:
@@ -65,10 +65,7 @@ def check_chapters(
     """Every check of every chapter, or those in `only`; interrupted, it leaves no child behind."""
     begun = time.monotonic()
     run = _Run(context, watcher, {chapter.number: {} for chapter in chapters})
-    try:
-        _work(run, chapters, jobs, only)
-    finally:
-        stop_all()
+    _work(run, chapters, jobs, only)
     found = [_in_book_order(chapter, run.results[chapter.number]) for chapter in chapters]
     lineup = context.lineup
     return Report(
@@ -91,6 +88,9 @@ def _work(run: _Run, chapters: list[Chapter], jobs: int, only: tuple[str, ...]) 
         prepare = [partial(_prepare, run.context, chapters)] if "parity" in only else []
         _finish(pool, [*prepare, *(partial(run.one, c, k) for c, k in early)])
         _finish(pool, [partial(run.one, c, k) for c, k in late])
+    except BaseException:
+        halt()  # Ctrl-C, or a fault of the tool
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         stop_all()

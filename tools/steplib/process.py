@@ -7,9 +7,10 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -22,15 +23,16 @@ THREADS = 1
 
 _CHILD = Path(__file__).with_name("child.py")
 running: set[int] = set()
+_halted = threading.Event()
 
 
 def environment(models: Path | None = None, threads: int = THREADS) -> dict[str, str]:
     """The child's environment: fixed threads, no hub, none of the reader's own engine settings."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MINISGL_", "PYTHON"))}
     libraries = ("OMP", "MKL", "OPENBLAS", "VECLIB_MAXIMUM", "NUMEXPR")
-    threading = {f"{name}_NUM_THREADS": str(threads) for name in libraries}
+    counts = {f"{name}_NUM_THREADS": str(threads) for name in libraries}
     offline = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    return {**kept, **threading, **offline, **({"MINISGL_MODELS": str(models)} if models else {})}
+    return {**kept, **counts, **offline, **({"MINISGL_MODELS": str(models)} if models else {})}
 
 
 OnRecord = Callable[[Record], None]
@@ -74,6 +76,8 @@ def spawn(
     """Start a child in its own process group; `write` is its end of the private pipe."""
     pipe = subprocess.PIPE
     try:
+        if _halted.is_set():
+            raise UserError("the run was stopped.")
         child = subprocess.Popen(
             [python, "-I", "-u", str(_CHILD)],
             stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder,
@@ -138,10 +142,7 @@ def stop_all() -> None:
         kill_group(pid)
 
 
-@contextmanager
-def stopping_children() -> Iterator[None]:
-    """Leave no child behind, however the block ends."""
-    try:
-        yield
-    finally:
-        stop_all()
+def halt() -> None:
+    """End every child and start no other: workers that go on now come to their end at once."""
+    _halted.set()
+    stop_all()
