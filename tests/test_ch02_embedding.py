@@ -146,6 +146,27 @@ def judge_the_heads_bias_is_added_packed_and_plain_tied_and_untied(seed, got):
         close(logits, x @ weight.T + bias, 1e-5, f"logits, tied {tied}, packed {i % 2 == 1}")
 
 
+def probe_weights_loaded_after_packing_replace_the_packed_ones(seed):
+    x, found = draw(seed + 3, 2, SIZE), []
+    for tied in (False, True):
+        ends = make_head(seed, tied=tied, packed=True)
+        new = torch.tensor(draw(seed + 7, VOCAB, SIZE))
+        names = list(ends.state_dict())
+        ends.load_state_dict({name: new.clone() for name in names})
+        plain = head_logits(ends.head, x, "decode", 2)[0]
+        ends.process_weights_after_loading()
+        ends.process_weights_after_loading()  # a second time changes nothing
+        found.append([plain, head_logits(ends.head, x, "decode", 2)[0]])
+    return found
+
+
+def judge_weights_loaded_after_packing_replace_the_packed_ones(seed, got):
+    want = draw(seed + 3, 2, SIZE).astype(np.float64) @ draw(seed + 7, VOCAB, SIZE).T
+    for tied, (plain, packed) in enumerate(got):
+        close(plain, want, 1e-5, f"logits after loading again, tied {bool(tied)}")
+        close(packed, want, 1e-5, f"logits after packing again, tied {bool(tied)}")
+
+
 def probe_an_untied_head_keeps_one_form_of_its_matrix(seed):
     with patch("minisgl.layers.embedding.pack_weight", lambda weight: weight * 2):
         ends = {tied: make_head(seed, tied=tied, packed=True) for tied in (False, True)}

@@ -216,3 +216,22 @@ def probe_activations_leave_their_input_alone(seed):
 
 def judge_activations_leave_their_input_alone(seed, got):
     equal(got, [[True] * 3] * 4, "dtype kept, input unchanged, and unchanged by the result's fate")
+
+
+def probe_in_bfloat16_the_norm_is_rounded_before_the_weight(seed):
+    from minisgl.layers import RMSNorm
+
+    norm = RMSNorm(64, 1e-5)
+    norm.weight = torch.from_numpy(1 + draw(seed + 1, 64)).bfloat16()
+    return norm.forward(torch.from_numpy(draw(seed, 8, 64)).bfloat16()).tolist()
+
+
+def judge_in_bfloat16_the_norm_is_rounded_before_the_weight(seed, got):
+    x = torch.from_numpy(draw(seed, 8, 64)).bfloat16().double()
+    weight = torch.from_numpy(1 + draw(seed + 1, 64)).bfloat16()
+    y = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    before, after = y.bfloat16() * weight, (y * weight.double()).bfloat16()
+    differ = float((before != after).double().mean())
+    equals = float((torch.tensor(got) == before.float()).double().mean())
+    truth(differ > 0.05, "the two orders differ in over 5% of the values", differ)
+    truth(equals > 0.98, "over 98% of the values are those that are rounded before", equals)

@@ -54,6 +54,7 @@ class ParallelLMHead(VocabParallelEmbedding):
         self, state_dict: _STATE_DICT, *, prefix: str = "", _internal: bool = False
     ) -> None:
         """Take the head's own weights; a tied head drops a copy that the file may hold."""
+        self._packed = None
         if self._tied_embedding is not None:
             state_dict.pop(_concat_prefix(prefix, "weight"), None)
         super().load_state_dict(state_dict, prefix=prefix, _internal=_internal)

@@ -17,7 +17,7 @@ __all__ = ["RotaryEmbedding", "get_rope", "set_rope_device"]
 class RotaryEmbedding(StateLessOP):
     """Turn the channel pairs (i, i + rotary_dim / 2) of each head by angles position * freq_i.
 
-    freq_i = base ** (-2 i / rotary_dim), then changed by post_process: (rotary_dim / 2,) -> same.
+    freq_i = 1 / base ** (2 i / rotary_dim), then changed by post_process: (rotary_dim / 2,) -> same.
     """
 
     def __init__(
