@@ -17,7 +17,7 @@ from made_up_book import MadeUpBook
 from steplib import cache, report
 from steplib.book import Book
 from steplib.check import check_chapters
-from steplib.checks import Context, Limits
+from steplib.context import Context, Limits
 from steplib.facts import Report
 from steplib.lineup import Lineup
 from steplib.process import Launcher, Runner

@@ -11,7 +11,7 @@ import pytest
 from runnable_book import CORE, MAIN, TEST, Reference, RunnableBook, nudge, text_of
 
 from steplib import report
-from steplib.checks import Limits
+from steplib.context import Limits
 from steplib.outcome import Job, Outcome
 from steplib.process import Launcher, OnRecord
 from steplib.warm import Warm
@@ -328,7 +328,7 @@ def test_unchanged_chapters_are_not_run_again(book: RunnableBook) -> None:
 
     from steplib import cache
     from steplib.check import check_chapters
-    from steplib.checks import Context
+    from steplib.context import Context
     from steplib.lineup import Lineup
     from steplib.progress import Plain
 

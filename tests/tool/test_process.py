@@ -167,7 +167,7 @@ import sys
 sys.path[:0] = [{tools!r}, {here!r}]
 from pathlib import Path
 from runnable_book import MAIN, RunnableBook
-from steplib.checks import Limits
+from steplib.context import Limits
 book = RunnableBook(Path({place!r}) / "book")
 write = "    import os, time\\n    open({note!r}, 'w').write(str(os.getpid()))\\n"
 write += "    time.sleep(60)\\n"

@@ -12,9 +12,9 @@ from steplib.paths import cache_dir, sha256, write_atomically
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "coverage")
 _DECIDING = (
-    "check", "checks", "child", "facts", "isolation", "jobs", "lineup", "mains", "oracle",
-    "oracle_child", "outcome", "pairs", "parity", "paritycheck", "process", "prompts", "pump",
-    "stage", "untouched",
+    "check", "checks", "child", "context", "facts", "isolation", "jobs", "lineup", "mains",
+    "oracle", "oracle_child", "outcome", "pairs", "parity", "paritycheck", "process", "prompts",
+    "pump", "runningchecks", "stage", "staticchecks", "testfiles", "untouched", "warm",
 )  # fmt: skip
 
 

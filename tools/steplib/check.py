@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from steplib.checks import CHECKS, Check, Context, prove
+from steplib.checks import CHECKS, Check, prove
+from steplib.context import Context
 from steplib.facts import ChapterResults, Report, Result
 from steplib.process import THREADS, halt, stop_all
 from steplib.prompts import prompt_set

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib import pairs, paritycheck
-from steplib.checks import test_files
+from steplib.context import test_files
 from steplib.errors import UserError
 from steplib.facts import Result
 from steplib.paths import write_atomically

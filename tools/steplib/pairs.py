@@ -1,12 +1,10 @@
-"""Test pairs: found by reading the file, probed in a child, judged here."""
+"""Test pairs: probed in a child, judged here."""
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import sys
 import threading
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +14,9 @@ from steplib.errors import UserError
 from steplib.outcome import Outcome, Record
 from steplib.process import Runner
 from steplib.stage import Stage, shared_files
-from steplib.turns import PARSING
+from steplib.testfiles import Pair, TestFile, read
+
+__all__ = ["Pair", "TestFile", "TestResult", "TestRun", "judge", "load", "read", "run", "told"]
 
 Verdict = Literal[
     "passed", "failed", "crashed", "timed out", "skipped", "no record", "forged", "nothing ran"
@@ -24,31 +24,7 @@ Verdict = Literal[
 PROBE_LIMIT = 120.0
 """Seconds that one probe may take."""
 
-_IMPORTABLE = frozenset(("torch", "numpy", "pairs", "__future__")) | sys.stdlib_module_names
 _judging = threading.RLock()  # judges of one process share the module `pairs` and its counter
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One behavior: probe_NAME and judge_NAME. seed: what both get; bugs: ids it covers."""
-
-    name: str
-    line: int
-    bugs: tuple[str, ...] = ()
-
-    @property
-    def seed(self) -> int:
-        return zlib.crc32(self.name.encode())
-
-
-@dataclass(frozen=True)
-class TestFile:
-    """A test file as it is written, without importing it."""
-
-    __test__ = False
-
-    path: Path
-    pairs: tuple[Pair, ...]
 
 
 @dataclass(frozen=True)
@@ -83,56 +59,6 @@ class TestRun:
         if bad or self.violations:
             return bad[0] if bad else "failed"
         return "passed" if any(r.verdict == "passed" for r in self.results) else "nothing ran"
-
-
-def read(path: Path) -> TestFile:
-    """The pairs of a test file; UserError when half of a pair is missing, or for a bad import."""
-    try:
-        with PARSING:
-            module = ast.parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path.name} is missing; write it.") from None
-    except SyntaxError as error:
-        raise UserError(f"{path.name}:{error.lineno}: {error.msg}; mend that line.") from None
-    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
-    halves = {
-        half: {n.removeprefix(half) for n in functions if n.startswith(half)}
-        for half in ("probe_", "judge_")
-    }
-    for name in sorted(halves["probe_"] ^ halves["judge_"]):
-        missing = "judge_" if name in halves["probe_"] else "probe_"
-        raise UserError(f"{path.name}: {missing}{name} is missing; a test is a pair.")
-    _check_imports(module, functions, path.name)
-    probes = [node for name, node in functions.items() if name.startswith("probe_")]
-    return TestFile(path, tuple(_pair(node) for node in probes))
-
-
-def _pair(node: ast.FunctionDef) -> Pair:
-    bugs = [
-        constant.value
-        for mark in node.decorator_list
-        if isinstance(mark, ast.Call) and ast.unparse(mark.func).endswith("public_bug")
-        for constant in mark.args
-        if isinstance(constant, ast.Constant)
-    ]
-    return Pair(node.name.removeprefix("probe_"), node.lineno, tuple(map(str, bugs)))
-
-
-def _check_imports(module: ast.Module, functions: dict[str, ast.FunctionDef], file: str) -> None:
-    judges = [node for name, node in functions.items() if name.startswith("judge_")]
-    for node in [*module.body, *(inner for judge in judges for inner in ast.walk(judge))]:
-        for name in _imported(node):
-            if name.partition(".")[0] not in _IMPORTABLE:
-                raise UserError(
-                    f"{file}:{node.lineno}: {name} may only be imported inside a probe; "  # type: ignore[attr-defined]
-                    "the tool's own process never runs the code under test."
-                )
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or "."] if isinstance(node, ast.ImportFrom) else []
 
 
 def run(

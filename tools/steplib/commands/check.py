@@ -7,7 +7,7 @@ from pathlib import Path
 
 from steplib import cache, check, report
 from steplib.book import Book, Chapter
-from steplib.checks import Context, Limits
+from steplib.context import Context, Limits
 from steplib.errors import UserError
 from steplib.lineup import Lineup
 from steplib.oracle import Oracle

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 
 from steplib.book import Book
-from steplib.checks import CHECKS, Context, prove
+from steplib.checks import CHECKS, prove
 from steplib.commands.check import context
+from steplib.context import Context
 from steplib.facts import ChapterResults, Result
 from steplib.report import failure_lines
 
