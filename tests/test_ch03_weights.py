@@ -275,6 +275,27 @@ def judge_tables_that_old_checkpoints_hold_are_passed_over(seed, got):
     equal(got, {"model.norm.weight": [1.0]}, "weights")
 
 
+def probe_weights_are_converted_to_the_asked_dtype(seed):
+    from minisgl.models import load_weight
+
+    found = {}
+    stored = {name: torch.tensor(w).bfloat16() for name, w in parts_of(seed).items()}
+    with folder_with({**stored, "model.norm.weight": torch.tensor(draw(seed, 5))}) as folder:
+        for name, dtype in (("file", None), ("float32", torch.float32), ("half", torch.float16)):
+            weights = load_weight(str(folder), CPU, dtype)
+            found[name] = {key: [str(t.dtype), t.float().tolist()] for key, t in weights}
+    return found
+
+
+def judge_weights_are_converted_to_the_asked_dtype(seed, got):
+    stored = {name: torch.tensor(w).bfloat16() for name, w in merged(seed).items()}
+    stored["model.norm.weight"] = torch.tensor(draw(seed, 5))
+    for name, dtype in (("file", None), ("float32", torch.float32), ("half", torch.float16)):
+        want = {key: tensor.to(dtype or tensor.dtype) for key, tensor in stored.items()}
+        want = {key: [str(t.dtype), t.float().tolist()] for key, t in want.items()}
+        equal(got[name], want, f"dtype and values, asked for {name}")
+
+
 @public_bug("B06")
 def probe_weights_share_no_memory_with_each_other_and_the_file_stays_as_it_is(seed):
     from minisgl.models import load_weight

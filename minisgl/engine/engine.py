@@ -88,8 +88,7 @@ class Engine:
                 name: torch.randn(like.shape, dtype=self.dtype, device=self.device) * 0.02
                 for name, like in self.model.state_dict().items()
             }
-        weights = load_weight(config.model_path, self.device)
-        return {name: tensor.to(self.dtype) for name, tensor in weights}
+        return dict(load_weight(config.model_path, self.device, self.dtype))
 
     def _determine_num_pages(self, old_free_memory: int, config: EngineConfig) -> int:
         """Return how many pages fit into the memory that the weights have left."""

@@ -66,26 +66,40 @@ def _read_tensors(file: Path, device: torch.device) -> Iterator[tuple[str, torch
         raise _damaged(file, error) from None
 
 
-def load_weight(model_path: str, device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
+def _stacked(parts: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    """Return the rows of all parts under each other, converted while they are copied.
+
+    A spare row at the end: when the weight is freed, its packed copy fits into the hole.
+    """
+    rows = sum(len(part) for part in parts)
+    shape = (rows + 1, *parts[0].shape[1:])
+    out = torch.empty(shape, dtype=dtype, device=parts[0].device)[:rows]
+    return torch.cat(parts, out=out)
+
+
+def load_weight(
+    model_path: str, device: torch.device, dtype: torch.dtype | None = None
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, tensor) for every weight of the checkpoint, merged ones under their new name.
 
-    model_path: a folder or a hub name. Tensors keep the file's dtype; on a CPU all but the merged
-    ones are views of the file. Parts of one product are kept until the last one was read.
+    model_path: a folder or a hub name. dtype: of the tensors; by default the file's. On a CPU all
+    that are neither merged nor converted are views of the file. Parts of one product are kept
+    until the last one was read.
     Raises FileNotFoundError or ValueError when the checkpoint is not whole.
     """
     waiting: dict[str, dict[str, torch.Tensor]] = {}
     for file in _checkpoint_files(Path(download_hf_weight(model_path))):
         for key, tensor in _read_tensors(file, device):
-            info = _get_merge_info(key)
+            info, wanted = _get_merge_info(key), dtype or tensor.dtype
             if info is None:
-                yield key, tensor
+                yield key, tensor if tensor.dtype == wanted else _stacked([tensor], wanted)
                 continue
             merged_key, part, parts = info
             found = waiting.setdefault(merged_key, {})
             found[part] = tensor
             if len(found) == len(parts):
-                yield merged_key, torch.cat([found[name] for name in parts])
                 del waiting[merged_key]
+                yield merged_key, _stacked([found[name] for name in parts], wanted)
     if waiting:
         key, found = next(iter(waiting.items()))
         raise ValueError(f"{key} can't be merged: the checkpoint holds only {', '.join(found)}")

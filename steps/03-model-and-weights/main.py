@@ -46,8 +46,8 @@ def build(model_path: str) -> tuple[BaseLLMModel, ModelConfig]:
     config = ModelConfig.from_hf(cached_load_hf_config(model_path))
     with torch.device("meta"), torch_dtype(torch.float32):
         model = create_model(config)
-    weights = load_weight(model_path, torch.device("cpu"))
-    model.load_state_dict({name: tensor.float() for name, tensor in weights})
+    weights = load_weight(model_path, torch.device("cpu"), torch.float32)
+    model.load_state_dict(dict(weights))
     model.process_weights_after_loading()
     return model, config
 

@@ -32,8 +32,8 @@ class Runner:
         self.pages = torch.randperm(num_pages, generator=torch.Generator().manual_seed(0)).tolist()
         with torch.device("meta"):
             self.model = create_model(config)
-        weights = load_weight(model_path, cpu)
-        self.model.load_state_dict({name: tensor.float() for name, tensor in weights})
+        weights = load_weight(model_path, cpu, torch.float32)
+        self.model.load_state_dict(dict(weights))
         self.model.process_weights_after_loading()
         self.counters = {
             "prefill_tokens": 0,
