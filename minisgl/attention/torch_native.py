@@ -30,6 +30,18 @@ class _View:
     mask: torch.Tensor | None
     causal: bool
 
+    @cached_property
+    def run(self) -> slice | None:
+        """The slots as a slice, when they follow each other. On a GPU, looking would be a wait."""
+        if not self.slots.is_cpu or (self.slots.diff() != 1).any():
+            return None
+        first = int(self.slots[0])
+        return slice(first, first + len(self.slots))
+
+    def take(self, cache: torch.Tensor) -> torch.Tensor:
+        """Return the keys' part of cache: (slots, kv_heads, head_dim), as a view if it can be."""
+        return cache.index_select(0, self.slots) if self.run is None else cache[self.run]
+
 
 @dataclass(frozen=True)
 class _Sequence:
@@ -115,12 +127,7 @@ class TorchAttentionBackend(BaseAttnBackend):
         queries = torch.split(q, [s.q_len for s in metadata.sequences])
         return torch.cat(
             [
-                _attend(
-                    x,
-                    k_slots.index_select(0, view.slots),
-                    v_slots.index_select(0, view.slots),
-                    view,
-                )
+                _attend(x, view.take(k_slots), view.take(v_slots), view)
                 for x, view in zip(queries, views, strict=True)
             ]
         )

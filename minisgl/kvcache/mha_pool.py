@@ -26,7 +26,8 @@ class MHAKVCache(BaseKVCachePool):
         local_kv_heads = div_even(num_kv_heads, get_tp_info().size, allow_replicate=True)
         shape = (2, num_layers, num_pages, page_size, local_kv_heads, head_dim)
         self._kv = torch.empty(shape, dtype=dtype, device=device)
-        self._slots = self._kv.flatten(2, 3)
+        by_slot = self._kv.flatten(2, 3)
+        self._k_slots, self._v_slots = by_slot[0].unbind(), by_slot[1].unbind()
 
     def k_cache(self, index: int) -> torch.Tensor:
         return self._kv[0, index]
@@ -37,8 +38,8 @@ class MHAKVCache(BaseKVCachePool):
     def store_kv(
         self, k: torch.Tensor, v: torch.Tensor, out_loc: torch.Tensor, layer_id: int
     ) -> None:
-        self._slots[0, layer_id][out_loc] = k
-        self._slots[1, layer_id][out_loc] = v
+        self._k_slots[layer_id][out_loc] = k
+        self._v_slots[layer_id][out_loc] = v
 
     @property
     def device(self) -> torch.device:

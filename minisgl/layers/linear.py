@@ -16,7 +16,8 @@ _MKLDNN_OPS = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_s
 def pack_weight(weight: torch.Tensor) -> torch.Tensor:
     """Return weight: (out, in) reordered for oneDNN's CPU kernels, or as it is elsewhere.
 
-    A weight that is packed already stays as it is. The reordered tensor takes the same memory and is good for nothing but linear.
+    A weight that is packed already stays as it is. The reordered tensor takes the same memory and
+    is good for nothing but linear.
     """
     if weight.is_mkldnn or weight.device.type != "cpu" or not _can_pack(weight.dtype):
         return weight

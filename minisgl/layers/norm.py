@@ -10,7 +10,8 @@ from .base import BaseOP
 def _rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """The mean square is taken in float32 whatever the dtype of x; x itself is left alone."""
     wide = x.float()
-    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    scale = torch.rsqrt(length.square() / x.shape[-1] + eps)
     return (wide * scale).to(x.dtype) * weight
 
 

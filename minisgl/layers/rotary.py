@@ -17,7 +17,7 @@ __all__ = ["RotaryEmbedding", "get_rope", "set_rope_device"]
 class RotaryEmbedding(StateLessOP):
     """Turn the channel pairs (i, i + rotary_dim / 2) of each head by angles position * freq_i.
 
-    freq_i = 1 / base ** (2 i / rotary_dim), then changed by post_process: (rotary_dim / 2,) -> same.
+    freq_i = 1 / base ** (2 i / rotary_dim); post_process changes them: (rotary_dim / 2,) -> same.
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class RotaryEmbedding(StateLessOP):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """positions: (tokens,); query, key: (tokens, heads, head_size) -> both rotated, new."""
         cos, sin = self._cos_sin_cache[positions].unsqueeze(1).chunk(2, dim=-1)
-        return self._rotate(query, cos, sin), self._rotate(key, cos, sin)
+        turned = self._rotate(torch.cat((query, key), dim=1), cos, sin)
+        return turned[:, : query.shape[1]], turned[:, query.shape[1] :]
 
     def _rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         pairs, rest = x[..., : self.rotary_dim].float(), x[..., self.rotary_dim :]
