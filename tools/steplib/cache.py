@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 from steplib.paths import cache_dir, sha256, write_atomically
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "coverage")
+_KEPT_DAYS = 30
 _DECIDING = (
     "check", "checks", "child", "context", "facts", "isolation", "jobs", "lineup", "mains",
     "oracle", "oracle_child", "outcome", "pairs", "parity", "paritycheck", "process", "prompts",
@@ -56,6 +59,7 @@ class Results:
     def __init__(self, root: Path, is_fresh: bool = False) -> None:
         self.folder = cache_dir(root) / "results"
         self.is_fresh = is_fresh
+        self._prune()
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The result kept under `key`."""
@@ -66,6 +70,13 @@ class Results:
         except (OSError, ValueError):
             return None
         return kept if isinstance(kept, dict) else None
+
+    def _prune(self) -> None:
+        oldest = time.time() - _KEPT_DAYS * 86400
+        for path in self.folder.glob("*.json"):
+            with suppress(FileNotFoundError):  # another run may be at it, too
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
 
     def put(self, key: str, result: dict[str, Any]) -> None:
         """Keep a result."""
