@@ -16,6 +16,7 @@ from steplib.context import Context
 from steplib.facts import ChapterResults, Report, Result
 from steplib.process import THREADS, halt, stop_all
 from steplib.prompts import prompt_set
+from steplib.turns import parsing_in_turns
 
 if TYPE_CHECKING:
     from steplib.book import Chapter
@@ -66,7 +67,8 @@ def check_chapters(
     """Every check of every chapter, or those in `only`; interrupted, it leaves no child behind."""
     begun = time.monotonic()
     run = _Run(context, watcher, {chapter.number: {} for chapter in chapters})
-    _work(run, chapters, jobs, only)
+    with parsing_in_turns():
+        _work(run, chapters, jobs, only)
     found = [_in_book_order(chapter, run.results[chapter.number]) for chapter in chapters]
     lineup = context.lineup
     return Report(

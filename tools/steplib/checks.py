@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from steplib import staticchecks as static
 from steplib.context import Context
 from steplib.errors import UserError
 from steplib.facts import Finding, Result, failed
-from steplib.turns import PARSING
 
 if TYPE_CHECKING:
     from steplib.book import Chapter
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 class Check:
     """One row of the table. prove(context, chapter, results so far by check) -> Result.
 
-    needs: checks that come before. parses: it works with `ast` in this process.
+    needs: checks that come before.
     """
 
     name: str
@@ -30,28 +28,24 @@ class Check:
     prove: Callable[[Context, Chapter, dict[str, Result]], Result]
     command: str
     needs: tuple[str, ...] = ()
-    parses: bool = False
 
 
 CHECKS = (
-    Check("manifest", "manifest and TREE", static.manifest, "check {}", parses=True),
-    Check("references", "no forward reference", static.references, "check {}", parses=True),
+    Check("manifest", "manifest and TREE", static.manifest, "check {}"),
+    Check("references", "no forward reference", static.references, "check {}"),
     Check("types", "types", static.types, "check {}"),
     Check("main", "main", running.main, "main {}"),
     Check("parity", "parity with transformers", running.parity, "parity {}"),
     Check("tests", "tests", running.tests, "check {}"),
-    Check(
-        "untouched", "lines that ran", running.touched, "check {}", ("main", "tests"), parses=True
-    ),
-    Check("text", "the page's generated blocks", static.text, "docs", parses=True),
+    Check("untouched", "lines that ran", running.touched, "check {}", ("main", "tests")),
+    Check("text", "the page's generated blocks", static.text, "docs"),
 )
 
 
 def prove(context: Context, check: Check, chapter: Chapter, so_far: dict[str, Result]) -> Result:
     """Run one check; a UserError from it is a failure of this chapter, not of the whole run."""
     try:
-        with PARSING if check.parses else nullcontext():
-            result = check.prove(context, chapter, so_far)
+        result = check.prove(context, chapter, so_far)
     except UserError as error:
         result = failed(check.name, Finding(str(error)))
     number = f"{chapter.number:02d}"

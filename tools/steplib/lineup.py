@@ -86,6 +86,10 @@ class Lineup:
             raise UserError(
                 f"there is no checkpoint {name}; see: python tools/steps.py models list"
             )
-        if self.folder == models.models_dir() and name in models.catalogue():
+        if self.is_of_catalogue(place):
             models.ensure(name)
         return place
+
+    def is_of_catalogue(self, place: Path) -> bool:
+        """Whether it is one of the checkpoints that the tool makes or fetches."""
+        return place.parent == models.models_dir() and place.name in models.catalogue()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib.facts import Finding, Result, failed
+from steplib.normalize import without_folders
 from steplib.outcome import Outcome
 from steplib.pairs import told
 from steplib.process import Runner
@@ -27,11 +28,18 @@ def run_main(
     coverage: bool = False,
     limit: float = LIMIT,
 ) -> Outcome:
-    """`python main.py --model MODEL` on the chapter's own tree."""
+    """`python main.py --model MODEL` on the chapter's own tree.
+
+    In what it prints, this machine's folders are named as a reader would name them.
+    """
     body = {"script": "main.py", "argv": ["--model", str(model)]}
     with staged(book.tree(chapter.number), book.root, [chapter.main]) as stage:
         second = chapter.manifest.main.second_process
-        return runner.run(stage.job("main", body, coverage=coverage, second_process=second), limit)
+        job = stage.job("main", body, coverage=coverage, second_process=second)
+        outcome = runner.run(job, limit)
+    folders = {model.parent: "models", stage.tree: "tree", stage.scratch: ".", book.root: "."}
+    outcome.stdout = without_folders(outcome.stdout, folders)
+    return outcome
 
 
 def judged(outcome: Outcome, hashes: dict[str, str], model: str) -> Result:

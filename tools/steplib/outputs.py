@@ -28,12 +28,25 @@ def printed(
     """The script's output, normalized. UserError when it fails or a checkpoint is not here."""
     place = models.ensure(model)
     key = _key(book, chapter, script, model)
-    note = cache_dir(book.root) / "outputs" / f"{chapter.name}-{script.stem}-{model}.json"
-    text = _kept(note, key)
+    text = _kept(_note(book, chapter, script, model), key)
     if text is None:
         text = _run(book, chapter, script, place)
-        write_atomically(note, json.dumps({"key": key, "text": text}))
+        _write(_note(book, chapter, script, model), key, text)
     return normalize.normalized(text, units)
+
+
+def keep(book: Book, chapter: Chapter, script: Path, model: str, text: str) -> None:
+    """Keep what a script printed in a run of `check`, so that its page needs no second one."""
+    key = _key(book, chapter, script, model)
+    _write(_note(book, chapter, script, model), key, text)
+
+
+def _note(book: Book, chapter: Chapter, script: Path, model: str) -> Path:
+    return cache_dir(book.root) / "outputs" / f"{chapter.name}-{script.stem}-{model}.json"
+
+
+def _write(note: Path, key: str, text: str) -> None:
+    write_atomically(note, json.dumps({"key": key, "text": text}))
 
 
 def _key(book: Book, chapter: Chapter, script: Path, model: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from steplib import cache, mains, pairs, paritycheck, untouched
+from steplib import cache, mains, outputs, pairs, paritycheck, untouched
 from steplib.context import Context, test_files
 from steplib.facts import Finding, Result, failed
 from steplib.models import digest
@@ -23,7 +23,10 @@ def main(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
     def make() -> Result:
         limit = context.limits.main
         outcome = mains.run_main(context.book, chapter, model, context.runner, True, limit)
-        return mains.judged(outcome, context.hashes(chapter.number), model.name)
+        result = mains.judged(outcome, context.hashes(chapter.number), model.name)
+        if result.is_passed and context.lineup.is_of_catalogue(model):
+            outputs.keep(context.book, chapter, chapter.main, model.name, outcome.stdout)
+        return result
 
     def parts() -> list[Any]:
         may_start = chapter.manifest.main.second_process

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steplib.errors import UserError
-from steplib.turns import PARSING
 
 _IMPORTABLE = frozenset(("torch", "numpy", "pairs", "__future__")) | sys.stdlib_module_names
 
@@ -40,8 +39,7 @@ class TestFile:
 def read(path: Path) -> TestFile:
     """The pairs of a test file; UserError when half of a pair is missing, or for a bad import."""
     try:
-        with PARSING:
-            module = ast.parse(path.read_text(encoding="utf-8"))
+        module = ast.parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path.name} is missing; write it.") from None
     except SyntaxError as error:
