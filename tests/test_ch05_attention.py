@@ -19,7 +19,8 @@ class Case(NamedTuple):
     """One forward pass. spans: for each request, tokens in the pool already, and tokens in all.
 
     heads: of q, and of k and v. dirt: what every slot of the pool holds before. spare: pages and
-    columns of the page table that no request uses.
+    columns of the page table that no request uses. pages: in which order they are handed out;
+    "swapped" is in a row but for the second and third.
     """
 
     spans: list[tuple[int, int]]
@@ -27,6 +28,7 @@ class Case(NamedTuple):
     heads: tuple[int, int] = (4, 2)
     dirt: float = math.nan
     spare: int = 3
+    pages: str = "scrambled"
 
 
 def inputs(seed: int, case: Case) -> list[list[np.ndarray]]:
@@ -58,6 +60,12 @@ def layout(seed: int, case: Case) -> tuple[int, list[int], np.ndarray]:
     size, rng = case.page_size, np.random.default_rng(seed)
     needed = [-(-total // size) for _, total in case.spans]
     order = rng.permutation(sum(needed) + case.spare)
+    if case.pages != "scrambled":
+        order.sort()
+    if case.pages == "backward":
+        order = order[::-1]
+    if case.pages == "swapped":
+        order[[1, 2]] = order[[2, 1]]
     rows = rng.permutation(len(needed) + 2)[: len(needed)].tolist()
     width = max(total for _, total in case.spans) + case.spare
     table = rng.integers(0, len(order) * size, (len(needed) + 2, width))
@@ -161,6 +169,22 @@ def probe_prompts_with_and_without_prefix_and_single_tokens_mix_in_one_batch(see
 
 def judge_prompts_with_and_without_prefix_and_single_tokens_mix_in_one_batch(seed, got):
     check(seed, MIXED, got)
+
+
+ORDERS = [
+    Case(spans, size, pages=pages)
+    for pages in ("in a row", "backward", "swapped")
+    for size in (1, 4)
+    for spans in ([(15, 16), (6, 7), (20, 21)], [(0, 16), (5, 16), (0, 1)])
+]
+
+
+def probe_pages_in_a_row_are_read_like_any_others(seed):
+    return outputs(seed, ORDERS)
+
+
+def judge_pages_in_a_row_are_read_like_any_others(seed, got):
+    check(seed, ORDERS, got)
 
 
 ALONE = [Case([span]) for span in ((0, 1), (0, 6), (5, 6), (3, 6), (1, 2))]

@@ -14,12 +14,16 @@ Span = tuple[int, int]
 
 
 def seen(
-    seed: int, spans: list[Span], window: int | None, layers: tuple[int | None, ...] = ()
+    seed: int,
+    spans: list[Span],
+    window: int | None,
+    layers: tuple[int | None, ...] = (),
+    is_in_a_row: bool = False,
 ) -> list[list[list[int]]]:
     """For each layer and each new token, the positions of the keys that it sees.
 
     spans: (cached, total) tokens of each request, at most DIM. window: of a Mistral config;
-    layers, where given, has each layer's own.
+    layers, where given, has each layer's own. The slots are scrambled, or follow each other.
     """
     from dataclasses import replace
 
@@ -38,8 +42,8 @@ def seen(
     ctx, count = Context(1), len(spans)
     set_global_ctx(ctx)
     ctx.kv_cache = create_kvcache_pool(config, count * DIM, 1, torch.float32, torch.device("cpu"))
-    ctx.page_table = torch.randperm(count * DIM, generator=torch.Generator().manual_seed(seed))
-    ctx.page_table = ctx.page_table.view(count, DIM).int()
+    slots = torch.randperm(count * DIM, generator=torch.Generator().manual_seed(seed))
+    ctx.page_table = (slots.sort()[0] if is_in_a_row else slots).view(count, DIM).int()
     ctx.attn_backend = create_attention_backend("torch", config)
     reqs = [
         Req(torch.zeros(total, dtype=torch.int32), row, cached, 1, row, SamplingParams(), None)
@@ -113,6 +117,14 @@ def probe_a_window_is_counted_from_each_request_s_own_tokens(seed):
 
 
 def judge_a_window_is_counted_from_each_request_s_own_tokens(seed, got):
+    equal(got, [sees(spans, 5) for spans in BATCHES], "keys seen in a mixed batch and in a decode")
+
+
+def probe_a_window_shows_the_same_keys_when_slots_follow_each_other(seed):
+    return [seen(seed, spans, 5, is_in_a_row=True)[0] for spans in BATCHES]
+
+
+def judge_a_window_shows_the_same_keys_when_slots_follow_each_other(seed, got):
     equal(got, [sees(spans, 5) for spans in BATCHES], "keys seen in a mixed batch and in a decode")
 
 
