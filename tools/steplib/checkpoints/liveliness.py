@@ -66,6 +66,7 @@ def greedy(folder: Path, prompts: list[list[int]], count: int = TOKENS) -> list[
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    torch.set_num_threads(1)  # products this small only wait for each other's threads
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     # A fresh configuration: the model's own may carry a penalty or an end id.
     plan = GenerationConfig(do_sample=False, max_new_tokens=count, min_new_tokens=count)
