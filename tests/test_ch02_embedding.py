@@ -73,7 +73,6 @@ def judge_each_token_gets_its_row(seed, got):
     equal(got["none"], [0, SIZE], "shape for no token")
 
 
-@public_bug("B16")
 def probe_ranks_hold_equal_ranges_of_rows_rounded_up(seed):
     from minisgl.distributed import info
     from minisgl.layers import ParallelLMHead, VocabParallelEmbedding
@@ -183,6 +182,26 @@ def judge_an_untied_head_keeps_one_form_of_its_matrix(seed, got):
     equal(got["untied"], 2 * draw(seed + 1, VOCAB, SIZE), "the matrix, with doubling for packing")
     equal(got["embedding of tied"], table, "a tied head's embedding, which stays plain")
     close(got["logits of tied"], 2 * x @ table.T, 1e-5, "logits from a tied head's packed copy")
+
+
+def probe_weights_loaded_again_replace_packed_ones(seed):
+    x, found = draw(seed + 3, 2, SIZE), []
+    for tied in (False, True):
+        ends = make_head(seed, tied=tied, packed=True)
+        names = ["embed.weight"] + ([] if tied else ["head.weight"])
+        tensors = {name: torch.tensor(draw(seed + 5, VOCAB, SIZE)) for name in names}
+        ends.load_state_dict(tensors)
+        found.append(head_logits(ends.head, x, "decode", 2)[0])
+        for _ in range(2):
+            ends.process_weights_after_loading()
+            found.append(head_logits(ends.head, x, "decode", 2)[0])
+    return found
+
+
+def judge_weights_loaded_again_replace_packed_ones(seed, got):
+    want = draw(seed + 3, 2, SIZE).astype(np.float64) @ draw(seed + 5, VOCAB, SIZE).T
+    for i, logits in enumerate(got):
+        close(logits, want, 1e-5, f"logits of new weights, tied {i > 2}, packed {i % 3} times")
 
 
 def probe_a_tied_head_and_only_a_tied_one_shares_an_embedding(seed):

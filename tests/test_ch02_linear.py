@@ -161,6 +161,27 @@ def judge_packing_replaces_the_plain_weight(seed, got):
     close(got, 2 * draw(seed, OUT, IN), 0.0, "the weight, with doubling for packing")
 
 
+def probe_an_op_may_be_packed_twice_and_loaded_again(seed):
+    from minisgl.layers import LinearOProj
+
+    x, results = torch.tensor(draw(seed, TOKENS, IN)), []
+    op = LinearOProj(IN, OUT, has_bias=False)
+    for i in (1, 2):
+        op.load_state_dict({"weight": torch.tensor(draw(seed + i, OUT, IN))})
+        results.append(op.forward(x).tolist())
+        for _ in range(2):
+            op.process_weights_after_loading()
+            results.append(op.forward(x).tolist())
+    return results
+
+
+def judge_an_op_may_be_packed_twice_and_loaded_again(seed, got):
+    for i, result in enumerate(got):
+        weight = draw(seed + 1 + i // 3, OUT, IN)
+        what = f"product, weights {i // 3}, packed {i % 3} times"
+        close(result, product(draw(seed, TOKENS, IN), weight), 1e-5, what)
+
+
 CUTS = (
     ("LinearReplicated", (6, 4), [4, 6], [4, 6]),
     ("LinearColParallelMerged", (6, [8, 4]), [6, 6], [3, 6]),

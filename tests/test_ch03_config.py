@@ -6,6 +6,7 @@ import dataclasses
 import json
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
@@ -35,18 +36,16 @@ LLAMA3 = {
 def read(kind, **changes):
     """Probe side: the ModelConfig, as a dict, of SIZES with changes; a change to ... drops a key.
 
-    kind: a model type, whose config class of transformers fills in what is absent; or "raw", a
-    config of a class that knows no defaults.
+    kind: a model type, whose config class of transformers fills in what is absent; or "raw", which
+    knows no defaults and keeps each key where it stands.
     """
-    from transformers import AutoConfig, PretrainedConfig
+    from transformers import AutoConfig
 
     from minisgl.models import ModelConfig
 
     given = {key: value for key, value in {**SIZES, **changes}.items() if value is not ...}
     if kind == "raw":
-        config = PretrainedConfig()
-        for name, value in {"model_type": "llama", **given}.items():
-            setattr(config, name, value)
+        config = SimpleNamespace(**{"model_type": "llama", "architectures": None, **given})
     else:
         config = AutoConfig.for_model(kind, **given)
     return dataclasses.asdict(ModelConfig.from_hf(config))
@@ -292,8 +291,6 @@ def judge_each_layer_has_its_window_or_sees_everything(seed, got):
 
 
 def probe_experts_are_counted(seed):
-    from transformers import PretrainedConfig
-
     from minisgl.models import ModelConfig
 
     experts = {
@@ -303,9 +300,8 @@ def probe_experts_are_counted(seed):
         "norm_topk_prob": True,
     }
     config = read("qwen3_moe", **experts)
-    moe, dense = (
-        ModelConfig.from_hf(PretrainedConfig(**SIZES, **extra)) for extra in (experts, {})
-    )
+    raw = {"model_type": "llama", "architectures": None, **SIZES}
+    moe, dense = (ModelConfig.from_hf(SimpleNamespace(**raw, **extra)) for extra in (experts, {}))
     return [[config[name] for name in experts], config["qk_norm"], moe.is_moe, dense.is_moe]
 
 
