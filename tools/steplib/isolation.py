@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 _MODELING = re.compile(r"/transformers/(models/.*/modeling_[^/]*|generation/[^/]*)\.pyc?$")
-_HARMLESS = re.compile(r"/generation/(__pycache__/)?(__init__|configuration_utils)\.[^/]*$")
+_HARMLESS = re.compile(r"/generation/(__pycache__/)?(__init__|configuration_utils|logits_process)\.[^/]*$")
 _MODELING_NAME = re.compile(r"transformers\.(models\..*\bmodeling_\w+|generation\.\w+)(\..*)?")
 _TRIED_BY_ITSELF = "transformers.models.auto.modeling_auto"  # for docstrings; it goes without
 _LISTS_SOURCES = "/transformers/utils/import_utils.py"  # reads each modeling file for its names
@@ -169,7 +169,8 @@ def models_refused() -> Iterator[None]:
 
 
 def _is_modeling(name: str) -> bool:
-    is_config = name.endswith(".configuration_utils")
+    # Up to transformers 5.17, the settings of generation import the logits processors.
+    is_config = name.endswith((".configuration_utils", ".logits_process"))
     return _MODELING_NAME.fullmatch(name) is not None and not is_config
 
 
