@@ -14,13 +14,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 _MODELING = re.compile(r"/transformers/(models/.*/modeling_[^/]*|generation/[^/]*)\.pyc?$")
-_HARMLESS = re.compile(r"/generation/(__pycache__/)?(__init__|configuration_utils|logits_process)\.[^/]*$")
+_HARMLESS = re.compile(
+    r"/generation/(__pycache__/)?(__init__|configuration_utils|logits_process)\.[^/]*$"
+)
 _MODELING_NAME = re.compile(r"transformers\.(models\..*\bmodeling_\w+|generation\.\w+)(\..*)?")
 _TRIED_BY_ITSELF = "transformers.models.auto.modeling_auto"  # for docstrings; it goes without
 _LISTS_SOURCES = "/transformers/utils/import_utils.py"  # reads each modeling file for its names
@@ -88,6 +91,8 @@ class Guard:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The first finder on sys.meta_path: names of the tree come from the tree or not at all."""
+        if (stand_in := _stand_in(name)) is not None:
+            return stand_in
         if _is_modeling(name):
             sentence = f"{name} can't be imported here; the engine may not be its own reference"
             if name == _TRIED_BY_ITSELF:
@@ -152,9 +157,14 @@ class Guard:
 class _ModelRefuser:
     """Refuses the same modules while nothing but libraries are imported."""
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+    def find_spec(
+        self, name: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
+        if (stand_in := _stand_in(name)) is not None:
+            return stand_in
         if _is_modeling(name):
             raise RefusedImport(name)
+        return None
 
 
 @contextmanager
@@ -166,6 +176,25 @@ def models_refused() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(refuser)
+
+
+class _EmptyMixin(Loader):
+    """Makes transformers.generation.utils with nothing in it but the name that is asked for."""
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["GenerationMixin"] = type("GenerationMixin", (), {})
+
+
+def _stand_in(name: str) -> ModuleSpec | None:
+    """Up to transformers 5.17, AutoTokenizer's module takes the mixin's name and never uses it."""
+    factory = sys.modules.get("transformers.models.auto.auto_factory")
+    is_asking = getattr(getattr(factory, "__spec__", None), "_initializing", False)
+    if name != "transformers.generation.utils" or not is_asking:
+        return None
+    return ModuleSpec(name, _EmptyMixin())
 
 
 def _is_modeling(name: str) -> bool:
