@@ -45,7 +45,7 @@ def read(kind, **changes):
 
     given = {key: value for key, value in {**SIZES, **changes}.items() if value is not ...}
     if kind == "raw":
-        config = SimpleNamespace(**{"model_type": "llama", "architectures": None, **given})
+        config = SimpleNamespace(**{"model_type": "mistral", "architectures": None, **given})
     else:
         config = AutoConfig.for_model(kind, **given)
     return dataclasses.asdict(ModelConfig.from_hf(config))
@@ -260,6 +260,7 @@ MIXED = ["sliding_attention", "full_attention", "sliding_attention", "full_atten
 WINDOWS = (
     ("mistral", {"sliding_window": 4}, [W] * 4),
     ("mistral", {"sliding_window": None}, [F] * 4),
+    ("llama", {"sliding_window": 4}, [F] * 4),
     ("llama", {}, [F] * 4),
     ("qwen2", {"sliding_window": 4, "use_sliding_window": False}, [F] * 4),
     (

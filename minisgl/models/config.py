@@ -9,6 +9,7 @@ from transformers import PretrainedConfig
 
 QKV_BIAS = ("qwen2",)  # biases on q, k, v, which the config doesn't mention
 QK_NORM = ("qwen3", "qwen3_moe")
+NO_WINDOW = ("llama",)  # a stray sliding_window in the config means nothing there
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ def _layer_windows(config: PretrainedConfig) -> tuple[int | None, ...]:
     """Return each layer's sliding window, None where it sees everything."""
     layers: int = config.num_hidden_layers
     window: int | None = getattr(config, "sliding_window", None)
-    if not window or getattr(config, "use_sliding_window", True) is False:
+    is_off = getattr(config, "use_sliding_window", True) is False
+    if not window or is_off or config.model_type in NO_WINDOW:
         return (None,) * layers
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * layers
     return tuple(window if kind == "sliding_attention" else None for kind in kinds)

@@ -27,12 +27,15 @@ WAYS = {
 
 
 class RecordingSampler(Sampler):
-    """A sampler that also notes the two best logits of each row, and counts both kinds of rows."""
+    """A sampler that also notes each row's two best logits, and counts the rows it draws for."""
 
     seen: list[list[book.Top2]]
+    drawn_rows: int
 
     def sample(self, logits: torch.Tensor, args: BatchSamplingArgs) -> torch.Tensor:
         self.seen.append([book.top2(row) for row in logits])
+        if args.temperatures is not None:
+            self.drawn_rows += int((args.temperatures > 0).sum())
         return super().sample(logits, args)
 
 
@@ -53,12 +56,13 @@ class Runner:
         )
         sampler = self.engine.sampler
         self.engine.sampler = self.sampler = RecordingSampler(sampler.device, sampler.vocab_size)
-        self.sampler.seen = []
+        self.sampler.seen, self.sampler.drawn_rows = [], 0
         self.tables = TableManager(len(lengths), self.engine.ctx.page_table)
         self.pages = torch.randperm(
             self.engine.num_pages, generator=torch.Generator().manual_seed(0)
         )
-        self.counters = {"prefill_tokens": 0, "decode_tokens": 0, "page_size": settings.page_size}
+        page_size = self.engine.ctx.page_size
+        self.counters = {"prefill_tokens": 0, "decode_tokens": 0, "page_size": page_size}
 
     def admit(self, length: int) -> int:
         """Return a row of the page table with slots for length tokens."""
@@ -118,7 +122,8 @@ def generate(
         reqs = runner.serve([*prompts, prompts[0]], [*greedy, extra], max_tokens)[:-1]
     top2 = [[step[req.uid] for step in runner.sampler.seen] for req in reqs]
     tokens = [req.input_ids[-max_tokens:].tolist() for req in reqs]
-    return book.Generation(tokens, top2, {**runner.counters, "sampled_rows": max_tokens})
+    counters = {**runner.counters, "sampled_rows": runner.sampler.drawn_rows}
+    return book.Generation(tokens, top2, counters)
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from made_up_book import MANIFESTS, MadeUpBook
@@ -96,3 +97,22 @@ def test_a_missing_manifest_is_named(
     with pytest.raises(UserError) as caught:
         made_up.load()
     golden("manifest_missing_file", str(caught.value))
+
+
+def test_a_parity_run_on_a_model_that_is_not_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "01-one"
+    folder.mkdir()
+    lines = [
+        "number = 1",
+        'slug = "one"',
+        'creates = ["minisgl/one.py"]',
+        "[parity]",
+        'models = ["tiny-qwen3"]',
+        'counters = ["steps"]',
+        "[[parity.runs]]",
+        "config = { page_size = 4 }",
+        'models = ["tiny-qwn3"]',
+    ]
+    (folder / "step.toml").write_text("\n".join(lines))
+    with pytest.raises(UserError, match='"tiny-qwn3", which is not in parity.models'):
+        manifest.load(folder / "step.toml")

@@ -61,6 +61,35 @@ def test_each_probe_gets_its_own_verdict(book: RunnableBook, golden: Golden) -> 
     assert found.verdict != "passed"
 
 
+def test_a_child_that_leaves_after_its_last_answer_has_not_passed(book: RunnableBook) -> None:
+    late = "    import threading\n    threading.Timer(0.3, os._exit, (0,)).start()\n    return 1\n"
+    stay = "    import atexit\n    atexit.register(time.sleep, 5)\n    return 1\n"
+    found = run(book, HEAD + pair("right", late) + pair("last", "    time.sleep(5)\n" + stay))
+    assert found.verdict != "passed"
+    assert verdicts(found)["right"] == "passed"
+    leaving = "    import sys\n    sys.modules['x'] = Leaves('x')\n    return 1\n"
+    leaves = (
+        "\nimport types\n\n\nclass Leaves(types.ModuleType):\n"
+        "    def __getattribute__(self, name):\n        os._exit(3)\n"
+    )
+    found = run(book, HEAD + leaves + pair("right", "    return 1\n") + pair("last", leaving))
+    assert verdicts(found)["last"] != "passed"
+
+
+@pytest.mark.parametrize(
+    ("extra", "word"),
+    [
+        ("\n\ndef test_x():\n    assert False\n", "test_x would never run"),
+        ("\n\nclass TestX:\n    pass\n", "TestX would never run"),
+        (pair("right", "    return 2\n"), "probe_right is there twice"),
+    ],
+)
+def test_what_would_never_run_is_named(book: RunnableBook, extra: str, word: str) -> None:
+    file = book.write(TEST, HEAD + pair("right", "    return 1\n") + extra)
+    with pytest.raises(UserError, match=word):
+        pairs.read(file)
+
+
 def test_a_forged_record_costs_the_whole_file(book: RunnableBook) -> None:
     forge = (
         "    for fd in range(3, 64):\n        try:\n"

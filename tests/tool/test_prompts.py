@@ -10,7 +10,8 @@ import pytest
 from runnable_book import RunnableBook
 
 from steplib.errors import UserError
-from steplib.lineup import OPTIONAL, REAL, Lineup
+from steplib.lineup import Lineup
+from steplib.manifest import OPTIONAL, REAL
 from steplib.prompts import prompt_set, turning_length
 
 

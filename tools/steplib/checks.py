@@ -43,11 +43,13 @@ CHECKS = (
 
 
 def prove(context: Context, check: Check, chapter: Chapter, so_far: dict[str, Result]) -> Result:
-    """Run one check; a UserError from it is a failure of this chapter, not of the whole run."""
+    """Run one check; what a broken file raises is this chapter's failure, not the run's."""
     try:
         result = check.prove(context, chapter, so_far)
     except UserError as error:
         result = failed(check.name, Finding(str(error)))
+    except (SyntaxError, ValueError) as error:  # a file of the chapter that can't be parsed
+        result = failed(check.name, Finding(f"a file can't be read as Python: {error}; mend it"))
     number = f"{chapter.number:02d}"
     command = f"python tools/steps.py {check.command.format(number)}"
     result.next_command = result.next_command or command

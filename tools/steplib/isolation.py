@@ -118,6 +118,8 @@ class Guard:
 
     def _audit_open(self, path: str) -> None:
         real = path if path.startswith(self._installed) else os.path.realpath(path)
+        if _below(real, os.path.join(self.root, ".cache")):
+            self._refuse(f"{_short(real)} can't be opened here; the reference's answers lie there")
         if not real.endswith((".py", ".pyc")) or real in self._readable:
             return
         if _MODELING.search(real) and not _HARMLESS.search(real):

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from steplib import models
 from steplib.errors import UserError
+from steplib.manifest import OPTIONAL, REAL
 from steplib.paths import ROOT
 
 if TYPE_CHECKING:
     from steplib.book import Book, Chapter
-
-REAL = "smollm2-135m"
-OPTIONAL = "qwen3-0.6b"
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Lineup:
                 f"there is no checkpoint {name}; see: python tools/steps.py models list"
             )
         if self.is_of_catalogue(place):
-            models.ensure(name)
+            models.ensure(place.name)
         return place
 
     def is_of_catalogue(self, place: Path) -> bool:

@@ -10,6 +10,7 @@ from steplib.errors import UserError
 from steplib.records import read_toml, record
 
 ENGINE = "minimal_engine.py"  # chapter 00's engine
+REAL, OPTIONAL = "smollm2-135m", "qwen3-0.6b"  # real models; they join every chapter's parity
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def load(path: Path) -> Manifest:
     _check_folder(manifest, path.parent.name, where)
     _check_paths(manifest, where)
     _check_later(manifest, where)
+    _check_runs(manifest, where)
     return manifest
 
 
@@ -126,6 +128,18 @@ def _check_later(manifest: Manifest, where: str) -> None:
     for what, chapter in promised:
         if chapter <= manifest.number:
             raise UserError(f"{where}: {what} must name a later chapter, not {chapter:02d}.")
+
+
+def _check_runs(manifest: Manifest, where: str) -> None:
+    """A run on a model that the chapter doesn't list would never happen."""
+    known = {*manifest.parity.models, REAL, OPTIONAL}
+    for run in manifest.parity.runs:
+        for model in run.models or ():
+            if model not in known:
+                raise UserError(
+                    f'{where}: a parity run names the model "{model}", which is not in '
+                    "parity.models; add it there or mend the name."
+                )
 
 
 def _is_tree_path(path: str) -> bool:

@@ -118,6 +118,9 @@ def _results(waiting: list[Pair], outcome: Outcome, judges: ModuleType) -> list[
             results.append(TestResult(pair.name, outcome.ending, outcome.detail, bugs=pair.bugs))
             if pair.name in started:
                 break
+    if outcome.ending != "done" and all(pair.name in answers for pair in waiting):
+        last = waiting[-1]  # the child left by itself after its last answer, which then counts not
+        results[-1] = TestResult(last.name, outcome.ending, outcome.detail, bugs=last.bugs)
     return results
 
 

@@ -52,8 +52,9 @@ class Engine:
 def _answer(outcome: Outcome, index: int) -> Answer:
     if outcome.ending == "forged":
         return Answer(error=f"generate: {outcome.detail}", verdict="forged")
+    is_whole = outcome.ending == "done"  # a child that left by itself has shown nothing
     for record in outcome.records:
-        if record["kind"] == "generation" and record.get("index") == index:
+        if is_whole and record["kind"] == "generation" and record.get("index") == index:
             return Answer(record["token_ids"], record["top2"], record["counters"])
         if record["kind"] == "error" and record.get("index", index) == index:
             return Answer(error=f"generate stopped with {told(record)}", verdict="crashed")
@@ -62,7 +63,7 @@ def _answer(outcome: Outcome, index: int) -> Answer:
 
 
 def model_runs(parity: Parity, model: str) -> list[ParityRun]:
-    """The runs that the manifest asks for on this model; real models take every run."""
+    """The runs that the manifest asks for on this model; the first one when it asks for none."""
     chosen = [run for run in parity.runs if not run.models or model in run.models]
     return chosen or list(parity.runs[:1])
 

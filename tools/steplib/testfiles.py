@@ -45,6 +45,7 @@ def read(path: Path) -> TestFile:
     except SyntaxError as error:
         raise UserError(f"{path.name}:{error.lineno}: {error.msg}; mend that line.") from None
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    _check_names(module, path.name)
     halves = {
         half: {n.removeprefix(half) for n in functions if n.startswith(half)}
         for half in ("probe_", "judge_")
@@ -55,6 +56,22 @@ def read(path: Path) -> TestFile:
     _check_imports(module, functions, path.name)
     probes = [node for name, node in functions.items() if name.startswith("probe_")]
     return TestFile(path, tuple(_pair(node) for node in probes))
+
+
+def _check_names(module: ast.Module, file: str) -> None:
+    """A test that is no pair would never run, nor the first of two with one name."""
+    seen = set()
+    for node in module.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if node.name.startswith(("test_", "Test")):
+            raise UserError(
+                f"{file}:{node.lineno}: {node.name} would never run; make it a pair of "
+                "probe_ and judge_, or move it to tests/internal/."
+            )
+        if node.name in seen:
+            raise UserError(f"{file}:{node.lineno}: {node.name} is there twice; rename one.")
+        seen.add(node.name)
 
 
 def _pair(node: ast.FunctionDef) -> Pair:
