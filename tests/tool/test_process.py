@@ -133,13 +133,14 @@ def is_gone(pid: int) -> bool:
 
 
 def test_a_warm_process_goes_on_after_a_job_that_died_or_hung(place: Path) -> None:
+    others = set(running)  # other tests of this session may keep a warm process
     with Warm(preload=("json",)) as warm:
         endings = [
             warm.run(job(place, text), 1.0).ending
             for text in ("import os\nos.kill(os.getpid(), 9)\n", "while True: pass\n", "print(1)\n")
         ]
     assert endings == ["crashed", "timed out", "done"]
-    assert not running
+    assert running <= others
 
 
 def test_a_job_cannot_spoil_the_next_one(place: Path, runner: Runner) -> None:
