@@ -293,3 +293,27 @@ def judge_a_new_rope_device_makes_new_tables(seed, got):
     equal([got["new"], got["device"], got["no values"]], [True, "meta", True], "another device")
     angles = 3 * frequencies(50.0, 8)
     close(got["back"], [np.concatenate([np.cos(angles), np.sin(angles)])], 1e-5, "back on the CPU")
+
+
+def probe_in_bfloat16_only_the_result_of_a_rotation_is_rounded(seed):
+    from minisgl.layers import get_rope
+
+    x = torch.from_numpy(draw(seed, 64, 2, 16)).bfloat16()
+    rope = get_rope(16, 16, 512, 7321.0)
+    return rope.forward(torch.arange(64) * 7, x, x)[0].tolist()
+
+
+def judge_in_bfloat16_only_the_result_of_a_rotation_is_rounded(seed, got):
+    x = torch.from_numpy(draw(seed, 64, 2, 16)).bfloat16()
+    angles = (torch.arange(64) * 7)[:, None] / 7321.0 ** (torch.arange(0, 16, 2).double() / 16)
+    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+
+    def turned(a, b, c, s):
+        return torch.cat((a * c - b * s, b * c + a * s), dim=-1).bfloat16()
+
+    want = turned(*x.double().chunk(2, dim=-1), cos, sin)
+    coarse = turned(*x.chunk(2, dim=-1), cos.bfloat16(), sin.bfloat16())
+    differ = float((want != coarse).double().mean())
+    equals = float((torch.tensor(got) == want.float()).double().mean())
+    truth(differ > 0.1, "arithmetic in bfloat16 gives over 10% other values", differ)
+    truth(equals > 0.98, "over 98% of the values are rounded once, at the end", equals)
