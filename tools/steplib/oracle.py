@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from steplib import cache
+from steplib.cache import library_versions
 from steplib.errors import UserError
 from steplib.models import digest
 from steplib.paths import cache_dir, sha256
@@ -94,7 +94,7 @@ class Oracle:
     def place(self, folder: Path, prompts: PromptSet) -> Path:
         """Where the reference is kept: named by model, prompts, libraries and this program."""
         parts = [digest(folder), prompts.lists(), prompts.max_tokens, _CHILD.read_text()]
-        whole = json.dumps([parts, cache.library_versions()]).encode()
+        whole = json.dumps([parts, library_versions()]).encode()
         return self.folder / f"{folder.name}-{sha256(whole)[:24]}.npz"
 
     def reference(self, folder: Path, prompts: PromptSet) -> Reference:
