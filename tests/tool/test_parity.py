@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from steplib import paritycheck
+from steplib.outcome import Outcome
 from steplib.parity import Answer, Call, Comparison, Generate, compare, idle_counters
 
 PROMPTS = [[1], [2, 3]]
@@ -186,3 +188,11 @@ def test_counters_must_be_above_zero_in_some_run() -> None:
     assert '"chunks" stayed at zero' in zero
     [missing] = idle_counters(["ranks"], runs)
     assert '"ranks" is not in Generation.counters (there are: cached_tokens, chunks)' in missing
+
+
+@pytest.mark.parametrize("ending", ["crashed", "timed out", "no record"])
+def test_answers_of_a_child_that_left_by_itself_count_for_nothing(ending: Any) -> None:
+    given = {"kind": "generation", "index": 0, "token_ids": [[1]], "top2": [], "counters": {}}
+    assert paritycheck._answer(Outcome("done", "", [given]), 0).token_ids == [[1]]
+    left = paritycheck._answer(Outcome(ending, "it left with 3", [given]), 0)
+    assert (left.verdict, "it left with 3" in str(left.error)) == (ending, True)
