@@ -1,18 +1,46 @@
-"""Where K and V are kept."""
+"""Where K and V are kept, and how requests share them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from .base import BaseCacheHandle, BaseKVCachePool
+from minisgl.utils import Registry
+
+from .base import (
+    BaseCacheHandle,
+    BaseKVCachePool,
+    BasePrefixCache,
+    InsertResult,
+    MatchResult,
+    SizeInfo,
+)
 from .mha_pool import MHAKVCache
 
 if TYPE_CHECKING:
     from minisgl.models.config import ModelConfig
 
-__all__ = ["BaseCacheHandle", "BaseKVCachePool", "create_kvcache_pool"]
+__all__ = [
+    "SUPPORTED_CACHE_MANAGER",
+    "BaseCacheHandle",
+    "BaseKVCachePool",
+    "BasePrefixCache",
+    "InsertResult",
+    "MatchResult",
+    "SizeInfo",
+    "create_kvcache_pool",
+    "create_prefix_cache",
+]
+
+
+class CacheManagerCreator(Protocol):
+    """Makes a prefix cache whose slots lie on device."""
+
+    def __call__(self, device: torch.device) -> BasePrefixCache: ...
+
+
+SUPPORTED_CACHE_MANAGER = Registry[CacheManagerCreator]("prefix cache")
 
 
 def create_kvcache_pool(
@@ -32,3 +60,16 @@ def create_kvcache_pool(
         dtype=dtype,
         device=device,
     )
+
+
+@SUPPORTED_CACHE_MANAGER.register("naive")
+def create_naive_cache(device: torch.device) -> BasePrefixCache:
+    """Return a cache that shares nothing."""
+    from .naive_cache import NaivePrefixCache
+
+    return NaivePrefixCache(device)
+
+
+def create_prefix_cache(device: torch.device, type: str) -> BasePrefixCache:
+    """Return an empty prefix cache of that type; raises ValueError for an unknown one."""
+    return SUPPORTED_CACHE_MANAGER[type](device)
