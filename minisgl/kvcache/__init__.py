@@ -70,6 +70,14 @@ def create_naive_cache(device: torch.device) -> BasePrefixCache:
     return NaivePrefixCache(device)
 
 
+@SUPPORTED_CACHE_MANAGER.register("radix")
+def create_radix_cache(device: torch.device) -> BasePrefixCache:
+    """Return a cache whose requests share the K and V of equal prefixes."""
+    from .radix_cache import RadixPrefixCache
+
+    return RadixPrefixCache(device)
+
+
 def create_prefix_cache(device: torch.device, type: str) -> BasePrefixCache:
     """Return an empty prefix cache of that type; raises ValueError for an unknown one."""
     return SUPPORTED_CACHE_MANAGER[type](device)
