@@ -13,7 +13,14 @@ from minisgl.kvcache import create_kvcache_pool
 from minisgl.layers import set_rope_device
 from minisgl.models import create_model, load_weight
 from minisgl.utils import align_ceil, div_even, init_logger, torch_dtype
-from minisgl.utils.device import Event, default_device, free_memory, new_event, new_stream
+from minisgl.utils.device import (
+    Event,
+    default_device,
+    free_memory,
+    new_event,
+    new_stream,
+    synchronize,
+)
 
 from .sample import Sampler
 
@@ -64,7 +71,7 @@ class Engine:
         )
         self.ctx.page_table = torch.zeros(
             config.max_running_req,
-            _align_up_32(self.max_seq_len),
+            align_ceil(_align_up_32(self.max_seq_len), config.page_size),  # whole pages fit a row
             dtype=torch.int32,
             device=self.device,
         )
@@ -126,6 +133,11 @@ class Engine:
         done = new_event(self.device)
         done.record(self.stream)
         return ForwardOutput(next_tokens, on_cpu, done)
+
+    def shutdown(self) -> None:
+        """Wait for the device, then give weights and pool back; nothing can run afterwards."""
+        synchronize(self.device)
+        del self.model, self.ctx.kv_cache, self.ctx.page_table, self.ctx.attn_backend
 
 
 def _align_up_32(num: int) -> int:

@@ -24,18 +24,15 @@ def check(cache: RadixPrefixCache) -> None:
         raise RuntimeError(f"the radix tree is broken: {problem}")
 
 
-def _of_node(
-    node: RadixTreeNode, place: dict[RadixTreeNode, int], page_size: int
-) -> Iterator[str]:
-    """Yield what is wrong with a node and its ties to its parent and children."""
+def _of_node(node: RadixTreeNode, place: dict[RadixTreeNode, int], page_size: int) -> Iterator[str]:
+    """Yield what is wrong with a node and its tie to its parent."""
     parent = node.parent
     if node.length == 0 or node.length % page_size:
         yield f"has {node.length} tokens, which isn't a number of whole pages"
     if len(node.key) * page_size != node.length * node.page_bytes:
         yield f"has a key of {len(node.key)} bytes, which isn't what {node.length} tokens take"
-    for page, child in node.children.items():
-        if child.parent is not node or child.first_page != page:
-            yield f"isn't the parent of {child}, or has it under another page than its first"
+    if parent.children.get(node.first_page) is not node:
+        yield "isn't what its parent finds under its first page"
     if node.ref_count < 0 or (not parent.is_root() and node.ref_count > parent.ref_count):
         yield f"is locked {node.ref_count} times, its parent {parent.ref_count} times"
     if (node.ref_count == 0) != (node in place):

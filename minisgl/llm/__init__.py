@@ -1,0 +1,5 @@
+"""The engine as a library."""
+
+from .llm import LLM
+
+__all__ = ["LLM"]

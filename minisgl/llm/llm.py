@@ -1,0 +1,141 @@
+"""Offline generation: prompts in, answers out, in one process."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from minisgl.core import SamplingParams
+from minisgl.distributed.info import DistributedInfo
+from minisgl.message import BaseBackendMsg, DetokenizeMsg, UserMsg
+from minisgl.scheduler import Scheduler, SchedulerConfig
+from minisgl.utils import load_tokenizer
+
+
+class RequestAllFinished(Exception):
+    """Every request of a generate call has been answered; it ends the scheduler's loop."""
+
+
+@dataclass
+class RequestStatus:
+    """One prompt of a generate call, and what has been generated for it."""
+
+    uid: int
+    input_ids: list[int]
+    output_ids: list[int] = field(default_factory=list)
+    ignore_eos: bool = False
+
+
+class LLM(Scheduler):
+    """A scheduler that serves one generate call after another.
+
+    kwargs: any other field of SchedulerConfig, such as page_size or max_extend_tokens.
+    """
+
+    def __init__(self, model_path: str, dtype: torch.dtype = torch.bfloat16, **kwargs: Any) -> None:
+        config = SchedulerConfig(
+            model_path=model_path,
+            tp_info=DistributedInfo(0, 1),
+            dtype=dtype,
+            offline_mode=True,
+            **kwargs,
+        )
+        super().__init__(config)
+        self.tokenizer = load_tokenizer(model_path)
+        self.counter = 0
+        self.pending_requests: deque[UserMsg] = deque()
+        self.status_map: dict[int, RequestStatus] = {}
+
+    def generate(
+        self,
+        prompts: Sequence[str | list[int]],
+        sampling_params: Sequence[SamplingParams] | SamplingParams,
+        use_tqdm: bool = True,
+    ) -> list[dict[str, str | list[int]]]:
+        """Return for each prompt, in order, its answer as "text" and "token_ids".
+
+        prompts: texts or lists of token ids. sampling_params: one for all, or one for each. An end
+        id that ends an answer is not part of it. use_tqdm shows a progress bar on stderr.
+        Raises ValueError, before anything runs, when there are too few or too many sampling_params
+        or a prompt can't be served; the message names the prompt.
+        """
+        msgs = self._requests(prompts, sampling_params)
+        self.pending_requests.extend(msgs)
+        self.status_map = {
+            m.uid: RequestStatus(
+                m.uid, m.input_ids.tolist(), ignore_eos=m.sampling_params.ignore_eos
+            )
+            for m in msgs
+        }
+        self._progress = tqdm(total=len(msgs), disable=not use_tqdm, unit="request")
+        try:
+            self.run_forever()
+        except RequestAllFinished:
+            outputs = [self.status_map[m.uid].output_ids for m in msgs]
+        except BaseException:
+            self._reset()  # the next call must not meet what is left of this one
+            raise
+        finally:
+            self._progress.close()
+            self.pending_requests.clear()
+            self.status_map = {}
+        texts: list[str] = self.tokenizer.batch_decode(outputs)
+        return [{"text": t, "token_ids": ids} for t, ids in zip(texts, outputs, strict=True)]
+
+    def _requests(
+        self,
+        prompts: Sequence[str | list[int]],
+        sampling_params: Sequence[SamplingParams] | SamplingParams,
+    ) -> list[UserMsg]:
+        if isinstance(prompts, str):
+            raise ValueError("prompts is one text; give a list of texts or of token id lists")
+        if isinstance(sampling_params, SamplingParams):
+            sampling_params = [sampling_params] * len(prompts)
+        if len(sampling_params) != len(prompts):
+            raise ValueError(
+                f"there are {len(prompts)} prompts and {len(sampling_params)} sampling_params; "
+                "give one for all or one for each"
+            )
+        msgs: list[UserMsg] = []
+        for i, (prompt, params) in enumerate(zip(prompts, sampling_params, strict=True)):
+            try:
+                msg = UserMsg(self.counter + i, self._tokenize_one(prompt), params)
+            except (TypeError, RuntimeError):
+                raise ValueError(f"prompt {i} is neither text nor a list of token ids") from None
+            if (error := self._refusal(msg)) is not None:
+                raise ValueError(f"prompt {i} can't be served: {error}")
+            msgs.append(msg)
+        self.counter += len(msgs)
+        return msgs
+
+    def _tokenize_one(self, prompt: list[int] | str) -> torch.Tensor:
+        """Return the prompt's ids: (tokens,) int32."""
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        return torch.tensor([operator.index(i) for i in ids], dtype=torch.int32)
+
+    def offline_receive_msg(self, blocking: bool = False) -> list[BaseBackendMsg]:
+        """Take requests until their prompts fill a prefill batch; the rest waits outside."""
+        if blocking and not self.pending_requests:
+            raise RequestAllFinished
+        msgs: list[BaseBackendMsg] = []
+        tokens = 0
+        while self.pending_requests and tokens < self.prefill_budget:
+            msg = self.pending_requests.popleft()
+            tokens += len(msg.input_ids)
+            msgs.append(msg)
+        return msgs
+
+    def offline_send_result(self, reply: list[DetokenizeMsg]) -> None:
+        for msg in reply:
+            status = self.status_map[msg.uid]
+            ended = msg.finished and msg.next_token in self.eos_token_ids
+            if not ended or status.ignore_eos:
+                status.output_ids.append(msg.next_token)
+            if msg.finished:
+                self._progress.update()

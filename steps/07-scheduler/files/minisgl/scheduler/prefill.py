@@ -1,0 +1,127 @@
+"""Which waiting requests start, and how much of their prompts is computed in one step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from minisgl.core import Batch, Req
+from minisgl.utils import align_ceil
+from minisgl.utils.device import pin
+
+from .utils import PendingReq
+
+if TYPE_CHECKING:
+    from minisgl.kvcache import BaseCacheHandle
+    from minisgl.message import UserMsg
+
+    from .cache import CacheManager
+    from .decode import DecodeManager
+    from .table import TableManager
+
+
+@dataclass
+class PrefillAdder:
+    """Fills one prefill batch, request by request.
+
+    token_budget: tokens that the batch may still compute; its last prompt may exceed it.
+    reserved_size: tokens of the pages that were promised to admitted requests and are not taken.
+    """
+
+    token_budget: int
+    reserved_size: int
+    cache_manager: CacheManager
+    table_manager: TableManager
+
+    def _try_allocate_one(self, req: PendingReq) -> tuple[BaseCacheHandle, int] | None:
+        """Admit req: return its locked prefix and its row, both filled; None if it must wait."""
+        if self.table_manager.available_size == 0:
+            return None
+        handle = self.cache_manager.match_req(req).cuda_handle
+        self.cache_manager.lock(handle)  # first, since what is locked is no longer available
+        needed = self._pages(req.input_len + req.output_len) - handle.cached_len
+        if needed + self.reserved_size > self.cache_manager.available_size:
+            self.cache_manager.unlock(handle)
+            return None
+        row, tables = self.table_manager.allocate(), self.table_manager
+        tables.page_table[row, : handle.cached_len] = handle.get_matched_indices()
+        prompt = pin(req.input_ids, tables.token_pool.device)
+        tables.token_pool[row, : req.input_len].copy_(prompt, non_blocking=True)
+        return handle, row
+
+    def _add_one_req(
+        self,
+        pending_req: PendingReq,
+        cache_handle: BaseCacheHandle,
+        table_idx: int,
+        cached_len: int,
+    ) -> Req:
+        """Return an admitted request, of whose prompt cached_len tokens are in the pool."""
+        self.token_budget -= pending_req.input_len - cached_len
+        total = pending_req.input_len + pending_req.output_len
+        self.reserved_size += self._pages(total) - self._pages(cached_len)
+        return Req(
+            input_ids=pending_req.input_ids,
+            table_idx=table_idx,
+            cached_len=cached_len,
+            output_len=pending_req.output_len,
+            uid=pending_req.uid,
+            sampling_params=pending_req.sampling_params,
+            cache_handle=cache_handle,
+        )
+
+    def _pages(self, tokens: int) -> int:
+        return align_ceil(tokens, self.cache_manager.page_size)
+
+    def try_add_one(self, pending_req: PendingReq) -> Req | None:
+        """Return what the batch computes of the request; None when it has to wait."""
+        if self.token_budget <= 0:
+            return None
+        if (admitted := self._try_allocate_one(pending_req)) is None:
+            return None
+        handle, row = admitted
+        return self._add_one_req(pending_req, handle, row, handle.cached_len)
+
+
+@dataclass
+class PrefillManager:
+    """The queue of requests that wait, first come first served."""
+
+    cache_manager: CacheManager
+    table_manager: TableManager
+    decode_manager: DecodeManager
+    pending_list: list[PendingReq] = field(default_factory=list)
+
+    def add_one_req(self, req: UserMsg) -> None:
+        """Put a request at the end of the queue."""
+        self.pending_list.append(PendingReq(req.uid, req.input_ids, req.sampling_params))
+
+    def schedule_next_batch(self, prefill_budget: int) -> Batch | None:
+        """Return the next prefill batch; None if nothing may run.
+
+        It takes requests until their prompts have prefill_budget tokens. The first request that
+        has to wait makes those behind it wait too, so that none starves.
+        """
+        adder = PrefillAdder(
+            token_budget=prefill_budget,
+            reserved_size=self.decode_manager.inflight_tokens if self.pending_list else 0,
+            cache_manager=self.cache_manager,
+            table_manager=self.table_manager,
+        )
+        reqs: list[Req] = []
+        for pending in self.pending_list:
+            if (req := adder.try_add_one(pending)) is None:
+                break
+            reqs.append(req)
+        self.pending_list = self.pending_list[len(reqs) :]
+        return Batch(reqs, phase="prefill") if reqs else None
+
+    def abort_req(self, uid: int) -> Req | None:
+        """Drop request uid from the queue. What waits here holds nothing, so there is no Req."""
+        self.pending_list = [pending for pending in self.pending_list if pending.uid != uid]
+        return None
+
+    @property
+    def runnable(self) -> bool:
+        """Whether any request waits."""
+        return bool(self.pending_list)
