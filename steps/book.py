@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -129,6 +130,76 @@ def decode(model_path: str, token_ids: list[int]) -> str:
     """The text of token ids; special tokens are left out."""
     text: str = _tokenizer(model_path).decode(token_ids)
     return text
+
+
+class AllDone(Exception):
+    """Every request that was to come has come and has been answered."""
+
+
+def offline(scheduler_class: Any) -> Any:
+    """A subclass that is fed from a list, for the mains of chapters 07 to 10.
+
+    arrivals: (step, message) pairs in order; a message is delivered at that step or, when nothing
+    else is left to do, earlier. replies: for each uid the messages that came back.
+    logits: for each uid the two best logits of each of its tokens. Its run() serves all arrivals.
+    """
+
+    class Offline(scheduler_class):  # type: ignore[misc]
+        def __init__(self, config: Any, arrivals: list[tuple[int, Any]]) -> None:
+            super().__init__(config)
+            self.arrivals, self.step = list(arrivals), 0
+            self.replies: dict[int, list[Any]] = {}
+            self.logits = watch_logits(self.engine)
+
+        def offline_receive_msg(self, blocking: bool = False) -> list[Any]:
+            if blocking and not self.arrivals:
+                raise AllDone
+            self.step = max(self.step + 1, self.arrivals[0][0] if blocking else 0)
+            due = [msg for step, msg in self.arrivals if step <= self.step]
+            self.arrivals = self.arrivals[len(due) :]
+            return due
+
+        def offline_send_result(self, reply: list[Any]) -> None:
+            for msg in reply:
+                self.replies.setdefault(msg.uid, []).append(msg)
+
+        def run(self) -> None:
+            try:
+                self.run_forever()
+            except AllDone:
+                return
+
+        def generation(self, uids: Iterable[int], counters: dict[str, int]) -> Generation:
+            """What the requests with these uids got."""
+            tokens = [[msg.next_token for msg in self.replies[uid]] for uid in uids]
+            top2 = [self.logits[uid] for uid in uids]
+            return Generation(tokens, top2, counters)
+
+    return Offline
+
+
+def watch_logits(engine: Any) -> dict[int, list[Top2]]:
+    """From now on, each sampled token's two best logits go into the dict that is returned, by uid.
+
+    Rows of which no token is wanted (a chunk of a prompt) are left out.
+    """
+    seen: dict[int, list[Top2]] = {}
+    sampler = engine.sampler
+    rows: deque[list[tuple[int, bool]]] = deque()
+    plain_prepare, plain_sample = sampler.prepare, sampler.sample
+
+    def prepare(batch: Any) -> Any:
+        rows.append([(req.uid, req.can_decode) for req in batch.reqs])
+        return plain_prepare(batch)
+
+    def sample(logits: torch.Tensor, args: Any) -> Any:
+        for (uid, wanted), row in zip(rows.popleft(), logits, strict=True):
+            if wanted:
+                seen.setdefault(uid, []).append(top2(row))
+        return plain_sample(logits, args)
+
+    sampler.prepare, sampler.sample = prepare, sample
+    return seen
 
 
 receivers: list[Callable[[Generation], None]] = []
