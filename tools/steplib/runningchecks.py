@@ -11,7 +11,7 @@ from steplib.facts import Finding, Result, failed
 from steplib.models import digest
 from steplib.paths import shown
 from steplib.prompts import prompt_set
-from steplib.stage import shared_files, staged
+from steplib.stage import fakes, shared_files, staged
 
 if TYPE_CHECKING:
     from steplib.book import Chapter
@@ -110,7 +110,8 @@ def _tests_of(context: Context, chapter: Chapter, file: Path, number: int) -> Re
 
     def parts() -> list[Any]:
         models = [digest(folder) for folder in context.lineup.present]
-        hashes = [cache.file_sha256(path) for path in [file, *shared_files(book.root)]]
+        files = [file, *shared_files(book.root), *fakes(book.root, [file])]
+        hashes = [cache.file_sha256(path) for path in files]
         return ["tests", book.tree(number).sha256, hashes, models, number == chapter.number]
 
     return context.cached(make, parts)

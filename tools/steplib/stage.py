@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -42,11 +43,34 @@ def staged(tree: Tree, root: Path, sources: Iterable[Path]) -> Iterator[Stage]:
         scratch = base / "scratch"
         scratch.mkdir()
         tree.write(base / "tree")
-        for source in (*shared_files(root), *sources):
+        sources = [*shared_files(root), *sources]
+        for source in sources:
             if not source.is_file():
                 raise UserError(f"{source} is missing; write it.")
+        for source in (*sources, *fakes(root, sources)):
             shutil.copyfile(source, scratch / source.name)
         yield Stage(base / "tree", scratch, root)
+
+
+def fakes(root: Path, sources: Iterable[Path]) -> list[Path]:
+    """The files of tests/fakes that the sources import, at any depth of their code."""
+    folder = root / "tests" / "fakes"
+    if not folder.is_dir():
+        return []
+    names = {name for source in sources for name in _imported(source)}
+    return sorted(folder / f"{n}.py" for n in names if (folder / f"{n}.py").is_file())
+
+
+def _imported(source: Path) -> Iterator[str]:
+    try:
+        module = ast.parse(source.read_text(encoding="utf-8"))
+    except (SyntaxError, UnicodeDecodeError):
+        return  # said where the file is checked
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
 
 
 def shared_files(root: Path) -> list[Path]:

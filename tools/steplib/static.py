@@ -11,6 +11,7 @@ from steplib.manifest import Later
 from steplib.modules import Index, read
 from steplib.paths import shown
 from steplib.references import Reference
+from steplib.stage import fakes
 
 if TYPE_CHECKING:
     from steplib.book import Book, Chapter
@@ -150,4 +151,6 @@ def _sources(book: Book, chapter: Chapter) -> Iterator[tuple[Path, str]]:
         *(book.root / path for path in _SHARED),
         *sorted((book.root / "tests").glob(f"test_ch{chapter.number:02d}_*.py")),
     ]
-    yield from ((source, source.name) for source in beside if source.is_file())
+    beside = [source for source in beside if source.is_file()]
+    beside += fakes(book.root, beside)
+    yield from ((source, source.name) for source in beside)

@@ -9,7 +9,7 @@ from steplib import cache
 from steplib.context import Context, test_files
 from steplib.errors import Problem
 from steplib.facts import Finding, Result, failed
-from steplib.stage import shared_files
+from steplib.stage import fakes, shared_files
 
 if TYPE_CHECKING:
     from steplib.book import Chapter

@@ -1,0 +1,268 @@
+"""A scheduler on an engine without a model, whose device is as late as a device can be.
+
+Nothing runs when it is launched: a batch runs when somebody waits for its event, and with it all
+that was launched before. So a row, a page or a tensor that is used again too early shows on a CPU.
+
+The pool remembers for each slot which prefix of tokens was written there, as one number. A token
+is chosen from these numbers alone, read through the page table's slots as they were when the batch
+was put together: any slot, position or token that is wrong changes the answer, and is also noted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+MIX = 1_000_003
+PRIME = (1 << 31) - 1
+
+
+def prefixes(tokens: list[int]) -> list[int]:
+    """For each position the number of the tokens up to it."""
+    numbers, number = [], 7
+    for token in tokens:
+        number = (number * MIX + token + 1) % PRIME
+        numbers.append(number)
+    return numbers
+
+
+def answer(prompt: list[int], max_tokens: int, vocab: int = 97, eos: tuple[int, ...] = ()) -> list:
+    """What a request gets when it is alone: up to and with the first end id."""
+    tokens = list(prompt)
+    while len(tokens) < len(prompt) + max_tokens:
+        tokens.append(prefixes(tokens)[-1] % vocab)
+        if tokens[-1] in eos:
+            break
+    return tokens[len(prompt) :]
+
+
+class _Later:
+    """A value that is there once its batch has run."""
+
+    def __init__(self, make: Callable[[], torch.Tensor]) -> None:
+        self.make = make
+
+
+class _Event:
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._run = run
+
+    def record(self, stream: object = None) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        self._run()
+
+
+class _LatePool:
+    """The token pool as a launch sees it: what it reads and writes happens when the batch runs."""
+
+    def __init__(self, pool: torch.Tensor, device: LateEngine) -> None:
+        self.pool, self.device = pool, device
+
+    def __getitem__(self, where: Any) -> Any:
+        return _Later(lambda: self.pool[where])
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        if isinstance(value, _Later):
+            self.device.queue.append(lambda: self.pool.__setitem__(where, value.make()))
+        else:
+            self.pool[where] = value
+
+
+class LateEngine:
+    """What the scheduler asks of an engine. wrong: each reading of a wrong prefix, in words."""
+
+    def __init__(self, config: Any) -> None:
+        from minisgl.core import Context, set_global_ctx
+        from minisgl.utils import align_ceil
+
+        self.device, self.stream = torch.device("cpu"), None
+        self.num_pages = config.num_page_override
+        pool_tokens = self.num_pages * config.page_size
+        self.max_seq_len = min(config.max_seq_len_override or pool_tokens, pool_tokens)
+        self.ctx = Context(config.page_size)
+        set_global_ctx(self.ctx)
+        width = align_ceil(self.max_seq_len, 32)
+        width = align_ceil(width, config.page_size)
+        self.ctx.page_table = torch.zeros(config.max_running_req, width, dtype=torch.int32)
+        self.ctx.attn_backend = SimpleNamespace(prepare_metadata=self._prepare)  # type: ignore[assignment]
+        self.sampler = SimpleNamespace(prepare=lambda batch: None)
+        self.vocab_size = config.model_config.vocab_size
+        self.slots = torch.zeros(pool_tokens, dtype=torch.int64)
+        self.queue: deque[Callable[[], None]] = deque()
+        self.wrong: list[str] = []
+        self.snapshots: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = []
+
+    def _prepare(self, batch: Any) -> None:
+        """Note each request's slots, as attention would; and what must stay as it is."""
+        table = self.ctx.page_table
+        batch.attn_metadata = [
+            (req.uid, table[req.table_idx, : req.device_len].clone(), req.extend_len)
+            for req in batch.padded_reqs
+        ]
+
+    def forward_batch(self, batch: Any, args: Any) -> Any:
+        """Launch: the requests are one token further; the work itself is queued."""
+        metadata = batch.attn_metadata
+        tensors = [batch.positions, batch.out_loc]
+        self.snapshots.append((tensors, [tensor.clone() for tensor in tensors]))
+        tokens = torch.full((len(batch.reqs),), -1, dtype=torch.int32)
+        ids, positions, out_loc = batch.input_ids, batch.positions, batch.out_loc
+        for req in batch.reqs:
+            req.complete_one()
+
+        def run() -> None:
+            self._compute(metadata, ids.make().tolist(), positions, out_loc, tokens)
+
+        self.queue.append(run)
+        return SimpleNamespace(
+            next_tokens_gpu=_Later(lambda: tokens),
+            next_tokens_cpu=tokens,
+            copy_done_event=_Event(self._up_to(len(self.queue))),
+        )
+
+    def _up_to(self, count: int) -> Callable[[], None]:
+        """Return what runs all that is queued now, and the write to the token pool behind it."""
+        last = self.queue[-1]
+
+        def run() -> None:
+            while last in self.queue:
+                self.queue.popleft()()
+            if self.queue:
+                self.queue.popleft()()
+
+        return run
+
+    def _compute(self, metadata: Any, ids: Any, positions: Any, out_loc: Any, tokens: Any) -> None:
+        start = 0
+        for row, (uid, slots, extend_len) in enumerate(metadata):
+            end = start + extend_len
+            first = int(positions[start])
+            number = int(self.slots[slots[first - 1]]) if first else 7
+            for i in range(start, end):
+                number = (number * MIX + ids[i] + 1) % PRIME
+                self.slots[out_loc[i]] = number
+            seen = self.slots[slots.long()].tolist()
+            self._check(uid, seen)
+            tokens[row] = seen[-1] % self.vocab_size
+            start = end
+
+    def expect(self, uid: int, tokens: list[int]) -> None:
+        """From now on request uid must see the prefixes of these tokens."""
+        self._wanted = getattr(self, "_wanted", {})
+        self._wanted[uid] = prefixes(tokens)
+
+    def _check(self, uid: int, seen: list[int]) -> None:
+        wanted = getattr(self, "_wanted", {}).get(uid)
+        if wanted is None:
+            return
+        for position, (is_there, should) in enumerate(zip(seen, wanted, strict=False)):
+            if is_there != should:
+                self.wrong.append(f"request {uid} sees a stranger's K and V at {position}")
+                return
+
+    def shutdown(self) -> None:
+        pass
+
+
+class Done(Exception):
+    """Nothing is left to do."""
+
+
+def stub_config(**settings: Any) -> Any:
+    """A SchedulerConfig that reads no checkpoint. eos: end ids; vocab: ids of the vocabulary."""
+    from minisgl.distributed.info import DistributedInfo
+    from minisgl.scheduler import SchedulerConfig
+
+    eos, vocab = settings.pop("eos", ()), settings.pop("vocab", 97)
+    fixed = dict(
+        model_path="no checkpoint",
+        tp_info=DistributedInfo(0, 1),
+        dtype=torch.float32,
+        max_running_req=8,
+        num_page_override=64,
+        cache_type="naive",
+        offline_mode=True,
+    )
+    config = SchedulerConfig(**{**fixed, **settings})
+    vars(config)["eos_token_ids"] = frozenset(eos)
+    vars(config)["model_config"] = SimpleNamespace(vocab_size=vocab)
+    return config
+
+
+def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> Any:
+    """A scheduler on a LateEngine. base: another class than Scheduler, such as a faulty one.
+
+    send(*messages) puts messages into its inbox; step() is one loop; run() steps until idle.
+    replies: for each uid [token, finished] or [token, finished, error], in order.
+    """
+    from unittest import mock
+
+    from minisgl.scheduler import Scheduler
+    from minisgl.scheduler import scheduler as module
+
+    class Stubbed(base or Scheduler):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.inbox: list[Any] = []
+            self.replies: dict[int, list[list[Any]]] = {}
+            self.data: Any = None
+            with mock.patch.object(module, "Engine", LateEngine):
+                super().__init__(stub_config(**settings))
+
+        def _reset(self) -> None:
+            super()._reset()
+            self.token_pool = _LatePool(self.token_pool, self.engine)
+
+        def offline_receive_msg(self, blocking: bool = False) -> list[Any]:
+            if blocking and not self.inbox:
+                raise Done
+            taken, self.inbox = self.inbox, []
+            return taken
+
+        def offline_send_result(self, reply: list[Any]) -> None:
+            for msg in reply:
+                said = [msg.next_token, msg.finished] + [msg.error] * (msg.error is not None)
+                self.replies.setdefault(msg.uid, []).append(said)
+
+        def send(self, *messages: Any) -> None:
+            self.inbox += messages
+
+        def step(self) -> None:
+            if overlap:
+                self.data = self.overlap_loop(self.data)
+            else:
+                self.normal_loop()
+
+        def run(self, limit: int = 10_000) -> Any:
+            try:
+                for _ in range(limit):
+                    self.step()
+            except Done:
+                return self.replies
+            raise AssertionError(f"not idle after {limit} steps")
+
+        def tokens(self, uid: int) -> list[int]:
+            return [said[0] for said in self.replies.get(uid, [])]
+
+    return Stubbed()
+
+
+def user(uid: int, prompt: list[int], max_tokens: int = 4, **params: Any) -> Any:
+    """A request for the scheduler."""
+    from minisgl.core import SamplingParams
+    from minisgl.message import UserMsg
+
+    ids = torch.tensor(prompt, dtype=torch.int32)
+    return UserMsg(uid, ids, SamplingParams(max_tokens=max_tokens, **params))
+
+
+def abort(uid: int) -> Any:
+    """The message that stops a request."""
+    from minisgl.message import AbortBackendMsg
+
+    return AbortBackendMsg(uid)
