@@ -13,7 +13,7 @@ from typing import Any, Literal
 from steplib.errors import UserError
 from steplib.outcome import Outcome, Record
 from steplib.process import Runner
-from steplib.stage import Stage, shared_files
+from steplib.stage import Stage, fakes, shared_files
 from steplib.testfiles import Pair, TestFile, read
 
 __all__ = ["Pair", "TestFile", "TestResult", "TestRun", "judge", "load", "read", "run", "told"]
@@ -158,10 +158,11 @@ def judge(pair: Pair, got: Any, judges: ModuleType) -> TestResult:
 
 
 def load(path: Path, root: Path) -> ModuleType:
-    """Import a test file here, for its judges; `pairs` is the book's own."""
+    """Import a test file here, for its judges; `pairs` and fakes are the book's own."""
     with _judging:
-        if "pairs" not in sys.modules:
-            _import("pairs", shared_files(root)[1])
+        for shared in (shared_files(root)[1], *fakes(root, [path])):
+            if shared.stem not in sys.modules:
+                _import(shared.stem, shared)
         return _import(f"judges.{path.stem}", path)
 
 

@@ -58,6 +58,7 @@ def types(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
 def _static_parts(context: Context, chapter: Chapter) -> list[Any]:
     folder, root = chapter.folder, context.book.root
     sources = [*folder.rglob("*.py"), *test_files(context.book, chapter), *shared_files(root)]
+    sources += fakes(root, sources)
     later = [c.manifest.later for c in context.book.chapters if c.number <= chapter.number]
     here = Path(__file__).parent
     tool = [here / f"{name}.py" for name in ("static", "typecheck", "modules", "references")]
