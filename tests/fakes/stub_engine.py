@@ -180,15 +180,15 @@ def stub_config(**settings: Any) -> Any:
     from minisgl.scheduler import SchedulerConfig
 
     eos, vocab = settings.pop("eos", ()), settings.pop("vocab", 97)
-    fixed = dict(
-        model_path="no checkpoint",
-        tp_info=DistributedInfo(0, 1),
-        dtype=torch.float32,
-        max_running_req=8,
-        num_page_override=64,
-        cache_type="naive",
-        offline_mode=True,
-    )
+    fixed = {
+        "model_path": "no checkpoint",
+        "tp_info": DistributedInfo(0, 1),
+        "dtype": torch.float32,
+        "max_running_req": 8,
+        "num_page_override": 64,
+        "cache_type": "naive",
+        "offline_mode": True,
+    }
     config = SchedulerConfig(**{**fixed, **settings})
     vars(config)["eos_token_ids"] = frozenset(eos)
     vars(config)["model_config"] = SimpleNamespace(vocab_size=vocab)

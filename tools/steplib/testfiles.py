@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steplib.errors import UserError
 
-_IMPORTABLE = frozenset(("torch", "numpy", "pairs", "stub_engine", "__future__")) | sys.stdlib_module_names
+_IMPORTABLE = {"torch", "numpy", "pairs", "stub_engine", "__future__"} | sys.stdlib_module_names
 
 
 @dataclass(frozen=True)
