@@ -193,24 +193,32 @@ def judge_a_handle_stays_valid_when_its_node_is_split(seed, got):
         equal(sizes, [[2, 6], [8, 0]], "sizes with the first one locked, and unlocked")
 
 
+def bytes_behind(handle: Any) -> int:
+    """Bytes of the memory in which the slots of the handle's own node lie."""
+    return handle.node.value.untyped_storage().nbytes()
+
+
 @public_bug("B46")
 def probe_no_part_keeps_the_memory_of_the_whole(seed):
-    tree, row = Tree(), torch.arange(10_000, dtype=torch.int32)
-    whole = tree.cache.insert_prefix(row[:9_000], row[:9_000]).handle
-    behind = [whole.node.value.untyped_storage().nbytes()]
-    first = tree.cache.match_prefix(row[:1]).cuda_handle
-    behind += [handle.node.value.untyped_storage().nbytes() for handle in (first, whole)]
-    evicted = len(tree.cache.evict(1))
-    longer = tree.cache.insert_prefix(row[:5], row[:5]).handle
-    behind.append(longer.node.value.untyped_storage().nbytes())
-    return [behind, evicted, told(longer)]
+    row, found = torch.arange(10_000, dtype=torch.int32), []
+    for cut in (1, 5_000, 8_999):
+        tree = Tree()
+        whole = tree.cache.insert_prefix(row[:9_000], row[:9_000]).handle
+        behind = [bytes_behind(whole)]
+        first = tree.cache.match_prefix(row[:cut]).cuda_handle
+        behind += [bytes_behind(first), bytes_behind(whole)]
+        evicted = len(tree.cache.evict(1))
+        longer = tree.cache.insert_prefix(row[: cut + 4], row[: cut + 4]).handle
+        found.append([[*behind, bytes_behind(longer)], evicted, told(longer)])
+    return found
 
 
 def judge_no_part_keeps_the_memory_of_the_whole(seed, got):
-    behind, evicted, longer = got
-    for bytes_, length in zip(behind, (9_000, 1, 8_999, 4), strict=True):
-        truth(4 * length <= bytes_ <= 4 * length + 64, f"bytes behind {length} slots", bytes_)
-    equal([evicted, longer], [8_999, [5, [0, 1, 2, 3, 4]]], "evicted, and inserted again")
+    for cut, (behind, evicted, longer) in zip((1, 5_000, 8_999), got, strict=True):
+        for found, length in zip(behind, (9_000, cut, 9_000 - cut, 4), strict=True):
+            truth(4 * length <= found <= 4 * length + 64, f"bytes behind {length} slots", found)
+        equal(evicted, 9_000 - cut, f"slots evicted after a split at {cut}")
+        equal(longer, [cut + 4, list(range(cut + 4))], f"inserted again after a split at {cut}")
 
 
 def probe_ids_may_be_32_or_64_bits_wide_and_any_view(seed):
@@ -218,7 +226,7 @@ def probe_ids_may_be_32_or_64_bits_wide_and_any_view(seed):
     wide = torch.tensor([151_935, 0, 70_000, 256, 65_536, 1])
     tree.cache.insert_prefix(wide, ints([4, 5, 0, 1, 2, 3]))
     strided = torch.stack([wide, wide + 1], dim=1).to(torch.int32)[:, 0]
-    asked = (wide, wide.to(torch.int32), strided, wide.flip(0), wide + 256)
+    asked = (wide, wide.to(torch.int32), strided, wide.flip(0), wide + 65_536)
     return [told(tree.cache.match_prefix(ids).cuda_handle) for ids in asked]
 
 
