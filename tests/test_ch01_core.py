@@ -151,6 +151,22 @@ def judge_appending_a_token_does_not_move_the_ones_before(seed, got):
     refused(got["full"], "a token beyond the last", "request 3", "no room", kind="AssertionError")
 
 
+def probe_a_request_is_complete_when_its_last_token_has_come_to_the_cpu(seed):
+    req, found = make_req(), []
+    for token in (8, torch.tensor([9], dtype=torch.int32)):
+        found.append([req.is_complete, req.can_decode])
+        req.complete_one()
+        found.append([req.is_complete, req.can_decode])
+        req.append_host(token)
+    return [found, req.is_complete, req.input_ids.tolist(), str(req.input_ids.dtype)]
+
+
+def judge_a_request_is_complete_when_its_last_token_has_come_to_the_cpu(seed, got):
+    want = [[False, True], [False, True], [False, True], [False, False]]
+    equal(got[0], want, "is_complete and can_decode before and after each of two passes")
+    equal(got[1:], [True, [5, 6, 7, 8, 9], "torch.int32"], "is_complete at the end; tokens, dtype")
+
+
 def probe_a_request_must_have_a_token_to_compute(seed):
     cases = {
         "all cached": lambda: make_req(cached_len=3),

@@ -40,6 +40,12 @@ def answer(prompt: list[int], max_tokens: int, vocab: int = 97, eos: tuple[int, 
     return tokens[len(prompt) :]
 
 
+def said(prompt: list[int], max_tokens: int, eos: tuple[int, ...] = ()) -> list[list[Any]]:
+    """The replies to a request: each token, and whether it is the last one."""
+    tokens = answer(prompt, max_tokens, eos=eos)
+    return [[token, i == len(tokens)] for i, token in enumerate(tokens, start=1)]
+
+
 class _Later:
     """A value that is there once its batch has run."""
 
@@ -200,6 +206,7 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
 
     send(*messages) puts messages into its inbox; step() is one loop; run() steps until idle.
     replies: for each uid [token, finished] or [token, finished, error], in order.
+    batches: for each launch its phase and [uid, cached_len, device_len] of its requests.
     """
     from unittest import mock
 
@@ -210,6 +217,7 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
         def __init__(self) -> None:
             self.inbox: list[Any] = []
             self.replies: dict[int, list[list[Any]]] = {}
+            self.batches: list[tuple[str, list[list[int]]]] = []
             self.data: Any = None
             with mock.patch.object(module, "Engine", LateEngine):
                 super().__init__(stub_config(**settings))
@@ -217,6 +225,12 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
         def _reset(self) -> None:
             super()._reset()
             self.token_pool = _LatePool(self.token_pool, self.engine)
+
+        def _forward(self, forward_input: Any) -> Any:
+            batch = forward_input.batch
+            rows = [[req.uid, req.cached_len, req.device_len] for req in batch.reqs]
+            self.batches.append((batch.phase, rows))
+            return super()._forward(forward_input)
 
         def offline_receive_msg(self, blocking: bool = False) -> list[Any]:
             if blocking and not self.inbox:

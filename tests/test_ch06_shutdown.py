@@ -1,0 +1,39 @@
+"""Chapter 06: an engine that is shut down gives its memory back, and others go on."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import torch
+
+from pairs import checkpoint, equal, error_of
+
+
+def engine(model: str = "tiny-qwen3") -> Any:
+    from minisgl.distributed.info import DistributedInfo
+    from minisgl.engine import Engine, EngineConfig
+
+    rank = DistributedInfo(0, 1)
+    return Engine(
+        EngineConfig(checkpoint(model), rank, torch.float32, max_running_req=2, num_page_override=8)
+    )
+
+
+def probe_shutdown_frees_weights_and_pool(seed):
+    made, other = engine(), engine("tiny-qwen2")
+    ctx = made.ctx
+    held = [weakref.ref(x) for x in (made.model, ctx.kv_cache, ctx.page_table, ctx.attn_backend)]
+    tensors = [weakref.ref(x) for x in made.model.state_dict().values()]
+    before = [ref() is not None for ref in (*held, *tensors)]
+    made.shutdown()
+    gc.collect()
+    gone = [ref() is None for ref in (*held, *tensors)]
+    return [all(before), all(gone), error_of(lambda: made.model), other.ctx.kv_cache.num_layers]
+
+
+def judge_shutdown_frees_weights_and_pool(seed, got):
+    equal(got[:2], [True, True], "model, pool, page table, backend and weights: there, then gone")
+    equal(got[2] and got[2]["kind"], "AttributeError", "what the engine says of its model")
+    equal(got[3], 4, "layers of another engine's pool, which stays")
