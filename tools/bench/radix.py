@@ -85,11 +85,10 @@ def rows_of(tokens: int, rounds: int) -> list[list[result.Cell]]:
     """All operations on a tree of that size; a fresh one before the evictions."""
     tree = Timed(tokens, rounds)
     size, lengths = tree.cache.size_info.total_size, (512, 1024, 2048, CHAIN)
-    rows: list[list[result.Cell]] = [
-        *(["match", size, n, n // NODE, tree.match(n)] for n in lengths),
-        *(["insert, last 64 new", size, n, n // NODE, tree.insert(n - NODE, n)] for n in lengths),
-        ["insert, all new", size, CHAIN, 1, tree.insert(0, CHAIN)],
-    ]
+    rows: list[list[result.Cell]] = []
+    rows += [["match", size, n, n // NODE, tree.match(n)] for n in lengths]
+    rows += [["insert, last 64 new", size, n, n // NODE, tree.insert(n - NODE, n)] for n in lengths]
+    rows += [["insert, all new", size, CHAIN, 1, tree.insert(0, CHAIN)]]
     tree = Timed(tokens, rounds=5)
     rows += [["evict", size, n * NODE, n, tree.evict(n)] for n in (1, 4, 16, 64)]
     return rows
