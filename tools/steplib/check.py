@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from steplib.checks import CHECKS, Check, prove
@@ -112,14 +113,16 @@ def _prepare(context: Context, chapters: list[Chapter]) -> None:
     """Ask for all references that parity will need, at once; each check reports its own errors."""
     from steplib.errors import UserError
 
-    folders = {}
+    folders: dict[tuple[Path, str], None] = {}
     for chapter in chapters:
         try:
-            folders.update(dict.fromkeys(context.lineup.parity_models(chapter)))
+            kind = chapter.manifest.parity.prompts
+            folders.update({(f, kind): None for f in context.lineup.parity_models(chapter)})
         except UserError:
             continue
     try:
-        context.references.prepare([(folder, prompt_set(folder)) for folder in folders])
+        wanted = [(folder, prompt_set(folder, kind=kind)) for folder, kind in folders]
+        context.references.prepare(wanted)
     except UserError:
         return
 

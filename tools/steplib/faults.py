@@ -84,7 +84,8 @@ class Planter:
         model = self.folder / name
         if not (model / "config.json").is_file():
             raise UserError(f"the checkpoint {name} is not here; run: steps.py models make {name}")
-        prompts = replace(prompt_set(model), max_tokens=TOKENS)
+        kind = chapter.manifest.parity.prompts
+        prompts = replace(prompt_set(model, kind=kind), max_tokens=TOKENS)
         runs = paritycheck.model_runs(chapter.manifest.parity, name)[:1]
         how = replace(chapter.manifest.parity, runs=tuple(runs))
         return paritycheck.check_model(place, self.runner, model, prompts, self.references, how)

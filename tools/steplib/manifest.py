@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from steplib.errors import UserError
 from steplib.records import read_toml, record
@@ -56,6 +56,7 @@ class Parity:
     models: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     runs: tuple[ParityRun, ...] = (ParityRun(),)
+    prompts: Literal["own", "shared"] = "own"  # what prompts.prompt_set calls its kinds
 
 
 @dataclass(frozen=True)

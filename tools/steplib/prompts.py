@@ -13,6 +13,13 @@ SEED = 2024
 _LENGTHS = (1, 2, 7, 16, 23, 40)  # one token, one page of 16, and lengths that fit no page
 _PAST = 9  # how many tokens a prompt goes past a length at which the model changes its ways
 
+_TRUNK = 48
+_SHARED = (
+    *((5, 3), (48, 1), (0, 1), (17, 9), (16, 1), (33, 4), (47, 2), (1, 12), (32, 16), (20, 2)),
+    *((4, 7), (40, 6)),
+)
+"""For each prompt of kind "shared": its tokens of the trunk, and its own."""
+
 _TEXTS = (
     "The capital of France is",
     "Water boils at 100 degrees Celsius at sea level. On a high mountain it boils at a lower "
@@ -37,12 +44,47 @@ class PromptSet:
         return [list(prompt) for prompt in self.prompts]
 
 
-def prompt_set(folder: Path, seed: int = SEED) -> PromptSet:
-    """6 prompts x 64 tokens for a tiny model, 3 prompts x 32 tokens of real text for others."""
+def prompt_set(folder: Path, seed: int = SEED, kind: str = "own") -> PromptSet:
+    """6 prompts x 64 tokens for a tiny model, 3 prompts x 32 tokens of real text for others.
+
+    kind "shared": 12 prompts x 24 (others: 16) tokens instead, which share beginnings.
+    """
     config = read_config(folder)
-    if folder.name.startswith("tiny-"):
+    is_tiny = folder.name.startswith("tiny-")
+    if kind == "shared":
+        tokens = _numbers(config, seed) if is_tiny else _words(folder)
+        return PromptSet(_sharing(tokens, turning_length(config) or 0), 24 if is_tiny else 16)
+    if is_tiny:
         return PromptSet(_drawn(config, seed), 64)
     return PromptSet(_written(folder, seed), 32)
+
+
+def _sharing(tokens: list[int], turn: int) -> tuple[tuple[int, ...], ...]:
+    """Prompts of a common beginning and a tail of their own; the last goes past the turn."""
+    trunk, rest = tokens[:_TRUNK], tokens[_TRUNK:]
+    prompts = []
+    for shared, own in _SHARED[:-1]:
+        prompts.append((*trunk[:shared], *rest[:own]))
+        rest = rest[own:]
+    shared, own = _SHARED[-1]
+    return (*prompts, (*trunk[:shared], *rest[: max(own, turn + _PAST - shared)]))
+
+
+def _numbers(config: dict[str, Any], seed: int) -> list[int]:
+    import numpy as np
+
+    rng = np.random.Generator(np.random.PCG64([seed, _TRUNK]))
+    count = 2 * _TRUNK + (turning_length(config) or 0) + sum(own for _, own in _SHARED)
+    numbers: list[int] = rng.integers(0, config["vocab_size"], count).tolist()
+    return numbers
+
+
+def _words(folder: Path) -> list[int]:
+    from tokenizers import Tokenizer
+
+    text = " ".join((_TEXTS[1], _TEXTS[3], *_TEXTS))
+    ids: list[int] = Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text).ids
+    return ids
 
 
 def read_config(folder: Path) -> dict[str, Any]:

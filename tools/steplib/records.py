@@ -8,7 +8,7 @@ import typing
 from collections.abc import Iterable
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from steplib.errors import UserError, did_you_mean
 
@@ -54,6 +54,10 @@ def value(kind: Any, raw: object, where: str) -> Any:
         return record(typing.cast("type[Any]", kind), raw, where)
     if isinstance(kind, UnionType):  # X | None: TOML has no null, so a key that is there has X
         kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        if raw not in get_args(kind):
+            raise UserError(f"{where} must be one of {', '.join(get_args(kind))}, not {raw!r}.")
+        return raw
     plain = get_origin(kind) or kind
     if type(raw) is not plain:  # not isinstance: true is an int to Python, never to a reader
         raise UserError(f"{where} must be {_NAMES[plain]}, not {raw!r}.")

@@ -54,7 +54,8 @@ def parity(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
 
 
 def _parity_of(context: Context, chapter: Chapter, folder: Path) -> Result:
-    wanted, prompts = chapter.manifest.parity, prompt_set(folder)
+    wanted = chapter.manifest.parity
+    prompts = prompt_set(folder, kind=wanted.prompts)
 
     def make() -> Result:
         tree = context.book.tree(chapter.number)
