@@ -95,15 +95,18 @@ class CacheManager:
         for req in running:
             own = slice(req.cache_handle.cached_len, req.cached_len, self.page_size)
             owners[f"request {req.uid}"] = self.page_table[req.table_idx, own]
-        pages = torch.cat(list(owners.values())).long() // self.page_size
-        counts = torch.bincount(pages, minlength=self.num_pages)
-        wrong = (counts != 1).nonzero().flatten()
+        slots = torch.cat(list(owners.values())).long()
+        counts = torch.bincount(slots, minlength=self.num_pages * self.page_size)
+        due = torch.zeros_like(counts)
+        due[: self.num_pages * self.page_size : self.page_size] = 1
+        wrong = (counts != due).nonzero().flatten()
         if len(wrong):
-            slot = int(wrong[0]) * self.page_size
+            slot = int(wrong[0])
             names = [name for name, slots in owners.items() if (slots == slot).any()]
-            whose = " and ".join(names) if len(names) != 1 else f"{names[0]}, more than once"
+            if len(names) == 1:
+                names[0] += ", more than once or outside the pool"
             raise RuntimeError(
-                f"the page at slot {slot} belongs to {whose or 'nobody'} "
+                f"the page at slot {slot} belongs to {' and '.join(names) or 'nobody'} "
                 f"({len(wrong)} of {self.num_pages} pages are wrong)"
             )
 
