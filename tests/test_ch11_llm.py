@@ -189,7 +189,7 @@ def probe_every_end_id_of_tokenizer_and_configs_counts(seed):
 def judge_every_end_id_of_tokenizer_and_configs_counts(seed, got):
     ends = [[2, 6, 1030], [6, 1030], [1030], [6, 9, 1030], [6, 1030]]
     equal([x[1] for x in got], [1030] * 5, "the tokenizer's own end id")
-    equal([x[0] for x in got], ends, "end ids: a list, a number, no file, a list in the config, none")
+    equal([x[0] for x in got], ends, "end ids: list, number, no file, list in config, none")
     want = [[7], [7], [7, 6, 8, 9], [7], [7]]
     equal([x[2] for x in got], want, "tokens of a model that says 7, 6, 8, 9")
     equal([x[3] for x in got], [True] * 5, "whether the text is without it, too")

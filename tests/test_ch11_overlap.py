@@ -6,9 +6,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from stub_engine import Done, abort, answer, stub_scheduler, user
 
 from pairs import equal, public_bug, truth
+from stub_engine import Done, abort, answer, stub_scheduler, user
 
 ENDS = (5, 11)
 
@@ -199,7 +199,7 @@ def probe_one_loop_keeps_one_batch_in_flight_and_the_other_none(seed):
 
 def judge_one_loop_keeps_one_batch_in_flight_and_the_other_none(seed, got):
     equal(got[0], [[1, True, 0], [1, True, 1], [1, True, 2], [1, True, 3], [0, False, 4]],
-          "after each step: batches in flight, whether the loop returned one, tokens sent")  # fmt: skip
+          "after each step: batches in flight, whether one is returned, tokens sent")  # fmt: skip
     equal(got[1], [[0, False, sent] for sent in (1, 2, 3, 4)], "the same without overlap")
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 MIX = 1_000_003
@@ -99,16 +100,17 @@ class LateEngine:
         self.ctx.attn_backend = SimpleNamespace(prepare_metadata=self._prepare)  # type: ignore[assignment]
         self.sampler = SimpleNamespace(prepare=lambda batch: None)
         self.vocab_size = config.model_config.vocab_size
-        self.slots = torch.zeros(pool_tokens, dtype=torch.int64)
+        self.slots = np.zeros(pool_tokens, dtype=np.int64)
         self.queue: deque[Callable[[], None]] = deque()
         self.wrong: list[str] = []
+        self._wanted: dict[int, np.ndarray] = {}
         self.snapshots: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = []
 
     def _prepare(self, batch: Any) -> None:
         """Note each request's slots, as attention would; and what must stay as it is."""
-        table = self.ctx.page_table
+        table = self.ctx.page_table.numpy()
         batch.attn_metadata = [
-            (req.uid, table[req.table_idx, : req.device_len].clone(), req.extend_len)
+            (req.uid, table[req.table_idx, : req.device_len].copy(), req.extend_len)
             for req in batch.padded_reqs
         ]
 
@@ -145,32 +147,30 @@ class LateEngine:
         return run
 
     def _compute(self, metadata: Any, ids: Any, positions: Any, out_loc: Any, tokens: Any) -> None:
-        start = 0
+        start, sampled, where = 0, tokens.numpy(), out_loc.numpy()
         for row, (uid, slots, extend_len) in enumerate(metadata):
             end = start + extend_len
             first = int(positions[start])
             number = int(self.slots[slots[first - 1]]) if first else 7
             for i in range(start, end):
                 number = (number * MIX + ids[i] + 1) % PRIME
-                self.slots[out_loc[i]] = number
-            seen = self.slots[slots.long()].tolist()
+                self.slots[where[i]] = number
+            seen = self.slots[slots]
             self._check(uid, seen)
-            tokens[row] = seen[-1] % self.vocab_size
+            sampled[row] = seen[-1] % self.vocab_size
             start = end
 
     def expect(self, uid: int, tokens: list[int]) -> None:
         """From now on request uid must see the prefixes of these tokens."""
-        self._wanted = getattr(self, "_wanted", {})
-        self._wanted[uid] = prefixes(tokens)
+        self._wanted[uid] = np.array(prefixes(tokens))
 
-    def _check(self, uid: int, seen: list[int]) -> None:
-        wanted = getattr(self, "_wanted", {}).get(uid)
-        if wanted is None:
-            return
-        for position, (is_there, should) in enumerate(zip(seen, wanted, strict=False)):
-            if is_there != should:
-                self.wrong.append(f"request {uid} sees a stranger's K and V at {position}")
-                return
+    def _check(self, uid: int, seen: np.ndarray) -> None:
+        wanted = self._wanted.get(uid, seen)
+        length = min(len(wanted), len(seen))
+        differs = seen[:length] != wanted[:length]
+        if differs.any():
+            position = int(differs.argmax())
+            self.wrong.append(f"request {uid} sees a stranger's K and V at {position}")
 
     def shutdown(self) -> None:
         pass
@@ -205,7 +205,8 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
     """A scheduler on a LateEngine. base: another class than Scheduler, such as a faulty one.
 
     send(*messages) puts messages into its inbox; step() is one loop; run() steps until idle.
-    replies: for each uid [token, finished] or [token, finished, error], in order.
+    replies: for each uid [token, finished] or [token, finished, error], in order. check() raises
+    unless each row and page has one owner.
     batches: for each launch its phase and [uid, cached_len, device_len] of its requests.
     """
     from unittest import mock
@@ -259,6 +260,28 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
             except Done:
                 return self.replies
             raise AssertionError(f"not idle after {limit} steps")
+
+        def holders(self) -> set[Any]:
+            """The requests with a row: running, between chunks, or ended and still in flight.
+
+            Of a prompt's chunks, each an object of its own, the newest counts.
+            """
+            waiting = [getattr(p, "chunked_req", None) for p in self.prefill_manager.pending_list]
+            in_flight = [req for batch in self.in_flight for req in batch.reqs]
+            newest: dict[int, Any] = {}
+            for req in [*in_flight, *filter(None, waiting), *self.decode_manager.running_reqs]:
+                if req.uid not in newest or req.device_len > newest[req.uid].device_len:
+                    newest[req.uid] = req
+            return set(newest.values())
+
+        def check(self) -> None:
+            """Each page and each row has exactly one owner."""
+            held = self.holders()
+            self.cache_manager.check_integrity(held)
+            rows = [req.table_idx for req in held] + self.table_manager._free_rows
+            assert sorted(rows) == list(range(self.config.max_running_req)), (
+                f"rows {sorted(rows)} are free or held: one has two owners or none"
+            )
 
         def tokens(self, uid: int) -> list[int]:
             return [said[0] for said in self.replies.get(uid, [])]
