@@ -15,7 +15,7 @@ import figures  # noqa: E402
 from steplib.paths import ROOT, shown, write_atomically  # noqa: E402
 
 FOLDER = ROOT / "docs" / "figures"
-HELPERS = {"svg"}
+HELPERS = {"step_grid", "svg", "traces"}
 
 
 def names() -> list[str]:
