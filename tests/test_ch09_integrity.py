@@ -115,7 +115,7 @@ FAULTS: dict[Callable[[Sound], None], tuple[str, ...]] = {
     cut_a_page: ("[2]", "1 tokens", "whole pages"),
     mix_a_page: ("slot 21", "[21, 20, 8, 9]", "page of 2"),
     shift_a_page: ("slot 51", "[51, 52]", "page of 2"),
-    lose_a_slot_s_token: ("[34, 35, 36, 37]", "key of 8 bytes", "4 tokens"),
+    lose_a_slot_s_token: ("[34, 35, 36, 37]", "2 tokens", "4 slots"),
     change_the_first_page: ("[34, 35, 36, 37]", "first page"),
 }
 

@@ -55,7 +55,7 @@ class RadixTreeNode:
     @property
     def length(self) -> int:
         """Tokens of this node alone."""
-        return len(self._value)
+        return len(self.key) // TOKEN_BYTES
 
     @property
     def parent(self) -> RadixTreeNode:

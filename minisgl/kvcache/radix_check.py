@@ -29,8 +29,8 @@ def _of_node(node: RadixTreeNode, place: dict[RadixTreeNode, int], page_size: in
     parent = node.parent
     if node.length == 0 or node.length % page_size:
         yield f"has {node.length} tokens, which isn't a number of whole pages"
-    if len(node.key) * page_size != node.length * node.page_bytes:
-        yield f"has a key of {len(node.key)} bytes, which isn't what {node.length} tokens take"
+    if len(node.value) != node.length:
+        yield f"has {node.length} tokens, and {len(node.value)} slots"
     if parent.children.get(node.first_page) is not node:
         yield "isn't what its parent finds under its first page"
     if node.ref_count < 0 or (not parent.is_root() and node.ref_count > parent.ref_count):

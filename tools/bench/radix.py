@@ -89,7 +89,7 @@ def rows_of(tokens: int, rounds: int) -> list[list[result.Cell]]:
     rows += [["match", size, n, n // NODE, tree.match(n)] for n in lengths]
     rows += [["insert, last 64 new", size, n, n // NODE, tree.insert(n - NODE, n)] for n in lengths]
     rows += [["insert, all new", size, CHAIN, 1, tree.insert(0, CHAIN)]]
-    tree = Timed(tokens, rounds=5)
+    tree = Timed(tokens, rounds=11)
     rows += [["evict", size, n * NODE, n, tree.evict(n)] for n in (1, 4, 16, 64)]
     return rows
 
