@@ -53,7 +53,7 @@ def schedule(model_path: str, settings: Any, arrivals: list[tuple[int, UserMsg]]
         dtype=getattr(torch, settings.dtype),
         max_running_req=settings.max_running_req,
         page_size=settings.page_size,
-        num_page_override=settings.num_pages or None,
+        num_page_override=settings.num_pages or 4096 // settings.page_size,
         cache_type="naive",
         offline_mode=True,
     )

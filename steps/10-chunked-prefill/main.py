@@ -52,6 +52,7 @@ def schedule(model_path: str, settings: Any, arrivals: list[tuple[int, UserMsg]]
         dtype=getattr(torch, settings.dtype),
         max_running_req=settings.max_running_req,
         page_size=settings.page_size,
+        num_page_override=4096 // settings.page_size,
         max_extend_tokens=settings.max_extend_tokens,
         cache_type=settings.cache_type,
         offline_mode=True,

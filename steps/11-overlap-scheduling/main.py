@@ -29,7 +29,7 @@ class Watched(LLM):
             getattr(torch, settings.dtype),
             max_running_req=settings.max_running_req,
             page_size=settings.page_size,
-            num_page_override=settings.num_pages or None,
+            num_page_override=settings.num_pages or 4096 // settings.page_size,
             max_extend_tokens=settings.max_extend_tokens,
             cache_type=settings.cache_type,
             attention_backend=settings.attention_backend,
