@@ -27,7 +27,7 @@ import torch  # noqa: E402
 
 import book  # type: ignore[import-not-found]  # noqa: E402
 from bench import trace_file  # noqa: E402
-from bench.random_model import add_sizes, sizes_given, write_model  # noqa: E402
+from bench.random_model import add_sizes, size_options, write_model  # noqa: E402
 from bench.turns import medians  # noqa: E402
 from minisgl.core import SamplingParams  # noqa: E402
 from minisgl.distributed.info import DistributedInfo  # noqa: E402
@@ -109,8 +109,8 @@ def record_overlap(args: argparse.Namespace) -> None:
         generator = torch.Generator().manual_seed(0)
         prompts = torch.randint(1, args.vocab, (REQUESTS, PROMPT), generator=generator).tolist()
         speeds = _tokens_per_second(llm, prompts, args.tokens)
-        sizes = "".join(f" --{name} {value}" for name, value in sizes_given(args).items())
-        command = f"python tools/bench/trace.py overlap --steps {args.steps}{sizes} --write"
+        options = f"--steps {args.steps} --tokens {args.tokens} {size_options(args)}"
+        command = f"python tools/bench/trace.py overlap {options} --write"
         for mode, speed in speeds.items():
             llm.trace = trace = TraceRecorder(llm.device)
             _generate(llm, prompts, args.steps + 1, mode)

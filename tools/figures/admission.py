@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from figures.svg import Drawing
 
 DESC = """Above, a pool of 12 pages of 4 tokens. Request 0 may grow to 17 tokens, that is 5 pages:
@@ -32,8 +34,8 @@ def draw() -> Drawing:
     _pool(d)
     _queue(d, 164)
     d.text(LEFT, 338, "Why pages and not tokens", "b")
-    _count(d, 354, "in tokens: 19 are left", 17, 12, 18, "18: seems to fit")
-    _count(d, 396, "in pages: 4 are left", 20, 12, 20, "5 pages: no")
+    _count(d, 354, "in tokens: 19 are left", (17, 12, 18), ("17", "12", "18: seem to fit"))
+    _count(d, 396, "in pages: 4 are left", (20, 12, 20), ("5 pages", "3", "5: do not"))
     end = BAR + 48 * TOKEN
     d.line((end, 346), (end, 438), dashed=True)
     d.text(end, 452, "end of the pool", "s", "middle")
@@ -75,15 +77,12 @@ def _queue(d: Drawing, y: float) -> None:
     d.text(240, y + 124, "If small ones could pass, a large head might wait for ever.", "s")
 
 
-def _count(d: Drawing, y: float, title: str, one: int, two: int, head: int, verdict: str) -> None:
+def _count(d: Drawing, y: float, title: str, lengths: Sequence[int], labels: Sequence[str]) -> None:
     """One bar: reserved for two requests, then the head. All lengths in tokens."""
     d.text(LEFT, y + 22, title, "t")
     x = float(BAR)
-    fits = one + two + head <= 48
-    for length, label, tone in (
-        (one, "request 0", "green"),
-        (two, "request 2", "green"),
-        (head, verdict, "amber" if fits else "red"),
-    ):
-        d.box((x, y), (length * TOKEN, 34), [(label, "s")], tone, 0)
+    names = ("request 0", "request 2", "head")
+    tones = ("green", "green", "amber" if sum(lengths) <= 48 else "red")
+    for length, name, label, tone in zip(lengths, names, labels, tones, strict=True):
+        d.box((x, y), (length * TOKEN, 34), [(f"{name}: {label}", "s")], tone, 0)
         x += length * TOKEN

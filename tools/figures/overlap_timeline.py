@@ -54,6 +54,9 @@ def _timeline(d: Drawing, y: float, title: str, trace: Trace, length: float) -> 
     begin, _ = _window(trace)
     lanes = {"scheduler": y + 14, "device": y + 14 + LANE + 8}
     d.text(24, y + 4, title, "b")
+    share, step = _idle(trace)
+    text = f"of {step:.1f} ms from batch to batch the device is idle for {share:.0%}"
+    d.text(RIGHT, y + 4, text, "s", "end")
     for lane, top in lanes.items():
         d.text(24, top + 23, lane, "s")
     for span in (*trace.spans, *_gaps(trace)):
@@ -61,6 +64,14 @@ def _timeline(d: Drawing, y: float, title: str, trace: Trace, length: float) -> 
         if right > left:
             scale = (RIGHT - LEFT) / length
             _span(d, lanes[span.lane], LEFT + left * scale, LEFT + right * scale, span)
+
+
+def _idle(trace: Trace) -> tuple[float, float]:
+    """The idle share of the device over all decode steps, and their mean length in ms."""
+    batches = trace.of("decode")
+    whole = batches[-1].start - batches[0].start
+    gaps = sum(gap.end - gap.start for gap in _gaps(trace) if gap.start > batches[0].start)
+    return gaps / whole, whole / (len(batches) - 1)
 
 
 def _gaps(trace: Trace) -> Iterator[Span]:
@@ -73,8 +84,10 @@ def _gaps(trace: Trace) -> Iterator[Span]:
 def _span(d: Drawing, y: float, left: float, right: float, span: Span) -> None:
     d.bar((left, y), (right - left, LANE), TONES.get(span.name, "plain"))
     number = str(span.number + 1)
-    names = {"decode": f"batch {number}", "idle": "idle"}
-    for label in (names.get(span.name, f"{span.name} {number}"), number):
+    labels = ["idle"] if span.name == "idle" else [f"{span.name} {number}", number]
+    if span.lane == "device" and span.name != "idle":
+        labels[0] = f"batch {number}"
+    for label in labels:
         if text_width(label, "s") <= right - left - 4 and span.name != "schedule":
             return d.text((left + right) / 2, y + 22, label, "s", "middle")
 
