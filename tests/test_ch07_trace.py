@@ -137,3 +137,46 @@ def probe_without_a_recorder_nothing_is_noted_and_all_runs(seed):
 def judge_without_a_recorder_nothing_is_noted_and_all_runs(seed, got):
     want = [True, 2, True, "schedule", {"step": 4}]
     equal(got, want, "no recorder, two tokens; a span that is not noted, and one that is")
+
+
+class Clocked:
+    """Stands for a CUDA event: each one that is recorded lies a millisecond after the last."""
+
+    made: list[Clocked] = []
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        assert enable_timing, "an event without a time"
+        self.waits = 0
+
+    def record(self, stream: object = None) -> None:
+        self.at, self.stream = len(Clocked.made), stream
+        Clocked.made.append(self)
+
+    def synchronize(self) -> None:
+        self.waits += 1
+
+    def elapsed_time(self, other: Clocked) -> float:
+        return float(other.at - self.at)
+
+
+def probe_on_cuda_a_span_lies_between_two_events_of_the_stream(seed):
+    from unittest import mock
+
+    from minisgl.utils.trace import TraceRecorder
+
+    Clocked.made = []
+    with mock.patch.object(torch.cuda, "Event", Clocked):
+        trace = TraceRecorder(torch.device("cuda"))
+        for name in ("prefill", "decode"):
+            with trace.on_device("a stream", name):
+                pass
+        waits = [event.waits for event in Clocked.made]
+        spans = [[e["name"], e["ts"], e["dur"]] for e in trace.events()[2:]]
+    return [waits, spans, [event.stream for event in Clocked.made]]
+
+
+def judge_on_cuda_a_span_lies_between_two_events_of_the_stream(seed, got):
+    equal(got[0], [1, 0, 0, 0, 0], "waits while recording: only for the first event of all")
+    want = [["prefill", 1000.0, 1000.0], ["decode", 3000.0, 1000.0]]
+    equal(got[1], want, "name, begin and duration in microseconds")
+    equal(got[2], [None, *["a stream"] * 4], "the streams on which events were recorded")
