@@ -26,7 +26,7 @@ CELL = (34, 28)
 
 def draw() -> Drawing:
     """Three owners as boxes with arrows between them; the pool as a strip below."""
-    d = Drawing("Owners of pages", DESC, 720, 422)
+    d = Drawing("Owners of pages", DESC, 720, 432)
     _owner(d, (24, 24), 190, ["free list"])
     _owner(d, (506, 24), 190, ["request 0", "request 1"])
     _owner(d, (264, 200), 190, ["prefix cache"])
@@ -43,7 +43,7 @@ def draw() -> Drawing:
     d.arrow((262, 242), (120, 242), (120, 110))
     d.text(136, 180, "evict", "m")
     d.text(136, 196, "the longest unused", "s")
-    _strip(d, 328)
+    _strip(d, 338)
     d.text(
         24,
         316,

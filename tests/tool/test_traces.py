@@ -1,0 +1,68 @@
+"""The recorded traces: whole, and read back by the figures as they were written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from bench import trace_file  # noqa: E402
+from figures import traces  # noqa: E402
+from minisgl.utils.trace import TraceRecorder  # noqa: E402
+
+NAMES = sorted(file.stem for file in traces.TRACES.glob("*.json"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_committed_trace_says_where_it_comes_from(name: str) -> None:
+    data = json.loads((traces.TRACES / f"{name}.json").read_text(encoding="utf-8"))
+    assert data["command"].startswith("python tools/bench/trace.py ")
+    assert data["hardware"] and data["date"]
+    spans = [event for event in data["traceEvents"] if event["ph"] == "X"]
+    assert spans
+    assert all(type(span[time]) is int for span in spans for time in ("ts", "dur"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lane_of_a_committed_trace_does_one_thing_at_a_time(name: str) -> None:
+    spans = traces.read(name).spans
+    for lane in traces.LANES.values():
+        mine = [span for span in spans if span.lane == lane]
+        for one, following in zip(mine, mine[1:], strict=False):
+            # Start and length are rounded each, which makes 1 us.
+            assert one.end <= following.start + 0.002, f"{one} reaches into {following}"
+
+
+def test_the_timelines_show_the_same_batches() -> None:
+    off, on = (
+        [list(span.args["tokens"].values()) for span in trace.of("prefill", "decode")]
+        for trace in map(traces.read, ("overlap-off", "overlap-on"))
+    )
+    assert off == on
+
+
+def test_a_trace_is_read_back_as_it_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_file, "TRACES", tmp_path)
+    monkeypatch.setattr(traces, "TRACES", tmp_path)
+    trace = TraceRecorder(torch.device("cpu"))
+    for phase, tokens in (("prefill", {3: 5}), ("decode", {3: 1})):
+        with trace.scheduler("receive", uids=[3] if phase == "prefill" else []):
+            pass
+        with trace.scheduler("launch"), trace.on_device(None, phase, tokens=tokens):
+            pass
+    trace_file.write("mine", "python mine.py", trace, torch.device("cpu"), requests=1)
+    read = traces.read("mine")
+    steps = read.steps()
+    assert [(step.phase, step.arrived, step.tokens) for step in steps] == [
+        ("prefill", [3], {3: 5}),
+        ("decode", [], {3: 1}),
+    ]
+    assert [span.number for span in read.of("prefill", "decode")] == [0, 1]
