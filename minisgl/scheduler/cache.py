@@ -117,7 +117,8 @@ class CacheManager:
         try:
             yield
         finally:
-            self.free_slots = torch.cat([self.free_slots, *self._freed])
+            if self._freed:  # this copies the whole list: not in each step
+                self.free_slots = torch.cat([self.free_slots, *self._freed])
             self._freed = None
 
     def _allocate(self, needed_pages: int) -> torch.Tensor:

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 
 
-def medians(ways: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """The median seconds of each way; one round that is not counted comes first."""
+def medians(ways: Sequence[Callable[[], object]], rounds: int, skipped: int = 1) -> list[float]:
+    """The median seconds of each way; skipped rounds that are not counted come first."""
     times: list[list[float]] = [[] for _ in ways]
-    for turn in range(rounds + 1):
+    for turn in range(rounds + skipped):
         for way, spent in zip(ways, times, strict=True):
             start = time.perf_counter()
             way()
-            if turn:
+            if turn >= skipped:
                 spent.append(time.perf_counter() - start)
     return [statistics.median(spent) for spent in times]
