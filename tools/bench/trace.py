@@ -63,6 +63,7 @@ def scene_of(name: str) -> tuple[dict[str, Any], list[Arrival]]:
         return settings, [(text, *rest) for text, rest in main["ARRIVALS"].items()]
     main = runpy.run_path(str(ROOT / "steps" / "10-chunked-prefill" / "main.py"))
     settings = {"page_size": 1, "max_running_req": 4, "max_extend_tokens": 10}
+    settings["num_page_override"] = 4096  # so that two schedulers fit on one device
     return settings, [(main["SHORT"], 1, 9), (main["LONG"], 3, 6)]
 
 
