@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from steplib.book import Book
     from steplib.differences import Difference
 
+CHAPTER_PAGE = re.compile(r"docs/chapters/(\d\d)-")
 LABELS = {
     "cpu": "CPU support",
     "fault": "fault mended",
@@ -31,7 +33,9 @@ def render(request: Request) -> str:
 
 
 def _chapter(book: Book, entry: Difference) -> int | None:
-    """The chapter that owns the symbol's file; for a file that we lack, the one that teaches it."""
+    """The chapter whose page shows it; else the one that owns, or teaches, the symbol's file."""
+    if page := CHAPTER_PAGE.match(entry.shown_by):
+        return int(page[1])
     path = entry.symbol.partition("::")[0]
     if path in book.touches:
         return book.owner(path)
