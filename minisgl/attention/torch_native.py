@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from minisgl.core import get_global_ctx
+from minisgl.utils.device import pin
 
 from .base import BaseAttnBackend, BaseAttnMetadata
 
@@ -104,10 +105,10 @@ class TorchAttentionBackend(BaseAttnBackend):
         self._windows = config.layer_windows
 
     def prepare_metadata(self, batch: Batch) -> None:
-        reqs = batch.padded_reqs
+        reqs, device = batch.padded_reqs, self._ctx.page_table.device
         ends = torch.tensor([0, *(req.extend_len for req in reqs)]).cumsum(0)
         batch.attn_metadata = TorchMetadata(
-            cu_seqlens_q=ends.to(self._ctx.page_table.device),
+            cu_seqlens_q=pin(ends, device).to(device, non_blocking=True),
             sequences=[_Sequence(req.extend_len, self._slots(req)) for req in reqs],
         )
 
