@@ -72,7 +72,7 @@ class Clients:
     def __init__(self, random: Random, limit: int) -> None:
         self.random, self.limit, self.next_uid = random, limit, 0
         self.stems = [self._ids(random.randrange(1, limit)) for _ in range(3)]
-        self.longest_answer = random.choice([2, 12, 12, limit])
+        self.longest_answer = random.choice([2, 12, 24, limit])
 
     def draw(self) -> Client:
         client = self._unfit() if self.random.random() < 0.03 else self._fit()

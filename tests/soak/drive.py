@@ -1,7 +1,7 @@
 """Drives the scheduler through random traffic until it has met enough of everything.
 
-    python tests/soak/drive.py                        a million events
-    python tests/soak/drive.py --seed 7 --episode 12  one episode again, after a violation
+python tests/soak/drive.py                        a million events
+python tests/soak/drive.py --seed 7 --episode 12  one episode again, after a violation
 """
 
 from __future__ import annotations

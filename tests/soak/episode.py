@@ -12,20 +12,21 @@ from fakes.stub_engine import Done, abort, stub_scheduler
 from soak.client import ENDS, VOCAB, Client, Clients
 
 REQUESTS = 150
+BRIEF = ("ended, still in flight", "last token in flight", "prefill in flight")
 
 
 def draw_settings(random: Random) -> dict[str, Any]:
     """How the scheduler of an episode is set up. A tight pool holds hardly more than a request."""
     page_size, limit = random.choice([1, 4, 16]), random.choice([40, 96])
-    pool = int(limit * random.choice([1.0, 1.3, 2.0, 5.0, 20.0]))
+    pool = int(limit * random.choice([1.0, 1.3, 3.0, 10.0, 30.0]))
     return {
         "overlap": random.random() < 0.7,
         "cache_type": random.choice(["naive", "radix", "radix"]),
         "page_size": page_size,
         "num_page_override": -(-pool // page_size),
         "max_seq_len_override": limit,
-        "max_extend_tokens": random.choice([1, 5, 16, 50, 1000]),
-        "max_running_req": random.choice([1, 3, 8, 16]),
+        "max_extend_tokens": random.choice([1, 5, 16, 16, 50, 1000]),
+        "max_running_req": random.choice([1, 3, 8, 16, 32]),
     }
 
 
@@ -84,7 +85,7 @@ class Episode:
         if len(self.all) < REQUESTS and self.random.random() < self.arrivals:
             for _ in range(self.random.choice([1, 1, 1, 4])):
                 self._arrive()
-        if self.random.random() < self.aborts:
+        if self.random.random() < self.aborts * (5 if self.scheduler.finished_reqs else 1):
             self._abort()
 
     def _arrive(self) -> None:
@@ -111,13 +112,19 @@ class Episode:
         return self._prefills(client) + len(client.want) + 3
 
     def _abort(self) -> None:
-        """Abort a request, or one that isn't there; each state that there is is as likely."""
-        states: dict[str, list[int]] = {"unknown": [10**6]}
+        """Abort a request, or now and then one that isn't there; each state is as likely.
+
+        But the states that last for one step only are likelier.
+        """
+        states: dict[str, list[int]] = {}
         arriving = {msg.uid for msg in self.scheduler.inbox}
         for uid in [*self.alive, *list(self.all)[-20:]]:
             if uid not in arriving:
                 states.setdefault(self._state(uid), []).append(uid)
-        state = self.random.choice(sorted(states))
+        if self.random.random() < 0.05 or not states:
+            states = {"unknown": [10**6]}
+        brief = [state for state in states if state in BRIEF and self.random.random() < 0.5]
+        state = self.random.choice(brief or sorted(states))
         uid = self.random.choice(states[state])
         self.counts[f"abort: {state}"] += 1
         self.scheduler.send(*[abort(uid)] * self.random.choice([1, 1, 2]))
@@ -199,7 +206,7 @@ class Episode:
         while len(engine.snapshots) > 2:
             now, then = engine.snapshots.pop(0)
             assert all(map(torch.equal, now, then)), "a tensor of a launched batch has changed"
-        if self.random.random() < 0.25:
+        if self.random.random() < 0.1:
             self.scheduler.check()
             for client in self.alive.values():
                 self._in_time(client)
