@@ -162,9 +162,7 @@ def judge_of_two_that_computed_the_same_one_copy_is_kept(seed, got):
     equal(got[0], want, "free pages, evictable, protected, and the handle's length, one by one")
     one = [0, 1, 2, 3, 4, 5]
     equal(got[1], [one, one, [0, 1, 2, 3, 16, 17]], "rows: they go on with the first one's")
-    equal(
-        got[2], [[6, 8, 10, 12, 14, 18], 8, 0], "free, evictable, protected when all finished"
-    )
+    equal(got[2], [[6, 8, 10, 12, 14, 18], 8, 0], "free, evictable, protected when all finished")
 
 
 @public_bug("B49")
