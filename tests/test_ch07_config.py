@@ -94,3 +94,19 @@ def judge_the_settings_have_defaults_and_do_not_change(seed, got):
     equal(got[0], [8192, "radix", False, 1], "budget, cache type, offline mode, page size")
     refused(got[1], "a change", "page_size", kind="FrozenInstanceError")
     equal(got[2:], [[7, "naive", 4], True], "settings given; an EngineConfig")
+
+
+WRONG = (("max_extend_tokens", 0), ("max_extend_tokens", -3), ("max_running_req", 0),
+         ("page_size", 0))  # fmt: skip
+
+
+def probe_settings_with_which_nothing_runs_are_refused(seed):
+    names = ("max_extend_tokens", "max_running_req", "page_size")
+    found = [error_of(lambda n=n, v=v: scheduler_config("none", **{n: v})) for n, v in WRONG]
+    return [found, error_of(lambda: scheduler_config("none", **dict.fromkeys(names, 1)))]
+
+
+def judge_settings_with_which_nothing_runs_are_refused(seed, got):
+    for (name, value), error in zip(WRONG, got[0], strict=True):
+        refused(error, f"{name} of {value}", name, "at least 1", str(value), kind="ValueError")
+    equal(got[1], None, "error when each is 1")

@@ -17,11 +17,17 @@ class SchedulerConfig(EngineConfig):
 
     max_extend_tokens: the most tokens that one prefill batch computes. cache_type: how requests
     share K and V of equal prefixes, a name in SUPPORTED_CACHE_MANAGER.
+    Raises ValueError for a budget, a page size or a number of requests with which nothing runs.
     """
 
     max_extend_tokens: int = 8192
     cache_type: str = "radix"
     offline_mode: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_extend_tokens", "max_running_req", "page_size"):
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
 
     @cached_property
     def eos_token_ids(self) -> frozenset[int]:
