@@ -27,7 +27,7 @@ from bench.turns import medians  # noqa: E402
 from minisgl.core import SamplingParams  # noqa: E402
 from minisgl.llm import LLM  # noqa: E402
 
-COLUMNS = ["way", "tok/s", "seconds", "LLM.generate is faster", "tokens"]
+COLUMNS = ["way", "tok/s", "seconds", "seconds / LLM.generate's", "equal answers"]
 COUNT, PREFIX, SHORTEST, LONGEST, FEWEST, MOST = 16, 128, 16, 256, 32, 96
 BUDGET = 512
 """Prompt tokens of one batch: few enough that later prompts find the prefix of earlier ones."""
@@ -87,7 +87,7 @@ class Ways:
 def equal_tokens(ways: Ways, name: str) -> str:
     """In how many requests this way's tokens are those of LLM.generate."""
     pairs = list(zip(ways.answers["ours"], ways.answers[name], strict=True))
-    return f"{sum(a == b for a, b in pairs)} of {len(pairs)} requests equal"
+    return f"{sum(a == b for a, b in pairs)} of {len(pairs)}"
 
 
 def main() -> None:
@@ -110,13 +110,14 @@ def main() -> None:
     seconds = medians(calls, args.rounds, skipped=0)
     useful = sum(t.tokens for t in ways.tasks)
     rows: list[list[result.Cell]] = [
-        [label, useful / spent, spent, f"{spent / seconds[0]:.2f} x", equal_tokens(ways, name)]
+        [label, useful / spent, spent, spent / seconds[0], equal_tokens(ways, name)]
         for (name, label), spent in zip(names.items(), seconds, strict=True)
     ]
-    rows[0][3:] = ["", ""]
+    rows[0][4] = ""
     result.show(COLUMNS, rows)
     if args.write:
-        command = f"python tools/bench/generate.py --threads {args.threads} --write"
+        options = f"--threads {args.threads} --rounds {args.rounds}"
+        command = f"python tools/bench/generate.py {options} --write"
         print(f"written to {result.write('generate', command, COLUMNS, rows)}")
 
 

@@ -3,8 +3,9 @@
     python tools/bench/overhead.py [--steps N] [--write]
 
 The engine is a stub that only books each pass, which is counted too. Each number is the median of
-many decode steps with all requests running. The first table shows every kind of scheduler, then
-what a step's time grows with; the second one, where the time goes.
+many. The first table shows decode steps, with every kind of scheduler, then what their time grows
+with; the second one does so for what a request costs at its start and end; the third one shows
+where a decode step's time goes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -28,103 +28,19 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 import torch  # noqa: E402
 
 from bench import result  # noqa: E402
-from minisgl.core import Context, SamplingParams, set_global_ctx  # noqa: E402
-from minisgl.distributed.info import DistributedInfo  # noqa: E402
-from minisgl.engine import ForwardOutput  # noqa: E402
-from minisgl.message import UserMsg  # noqa: E402
-from minisgl.scheduler import Scheduler, SchedulerConfig  # noqa: E402
-from minisgl.scheduler import scheduler as module  # noqa: E402
+from bench.stub_side import Driven, StubEngine, finish, message, scheduler_with  # noqa: E402
 from minisgl.scheduler.cache import CacheManager  # noqa: E402
 from minisgl.scheduler.decode import DecodeManager  # noqa: E402
-from minisgl.utils.device import new_event  # noqa: E402
 
 COLUMNS = ["cache", "page", "loop", "running", "prompt", "pool", "tree", "step (us)", "target (us)"]
+LIFE_COLUMNS = ["cache", "page", "prompt", "pool", "tree", "a request's start and end (us)"]
 PROFILE_COLUMNS = ["part of a step", "us", "us a request"]
-VOCAB, LONGEST, MOST_RUNNING = 97, 8192, 256
+COUNT = 16
+"""Requests that start and end together."""
 WARM_UP = 5
 """Steps that are not counted."""
 BASE: dict[str, Any] = {"cache": "radix", "page": 1, "overlap": True}
 BASE |= {"running": 256, "prompt": 64, "pool": 1 << 20, "tree": 0}
-
-
-class StubEngine:
-    """What the scheduler asks of an engine; a forward pass only books and answers token 1."""
-
-    def __init__(self, config: SchedulerConfig) -> None:
-        self.device, self.stream = torch.device("cpu"), None
-        self.num_pages, self.max_seq_len = config.num_page_override, config.max_seq_len
-        self.ctx = Context(config.page_size)
-        set_global_ctx(self.ctx)
-        shape = (config.max_running_req, self.max_seq_len)
-        self.ctx.page_table = torch.zeros(shape, dtype=torch.int32)
-        self.ctx.attn_backend = SimpleNamespace(prepare_metadata=lambda batch: None)  # type: ignore[assignment]
-        self.sampler = SimpleNamespace(prepare=lambda batch: None)
-        self.answer = torch.ones(config.max_running_req, dtype=torch.int32)
-        self.seconds = 0.0
-
-    def forward_batch(self, batch: Any, args: Any) -> ForwardOutput:
-        """Book the pass; only what a real engine does on the device is left out."""
-        for req in batch.reqs:
-            req.complete_one()
-        tokens = self.answer[: batch.size]
-        return ForwardOutput(tokens, tokens, new_event(self.device))
-
-
-class Driven(Scheduler):
-    """A scheduler whose messages come from inbox and whose replies go nowhere."""
-
-    def __init__(self, config: SchedulerConfig) -> None:
-        self.inbox: list[UserMsg] = []
-        with mock.patch.object(module, "Engine", StubEngine):
-            super().__init__(config)
-
-    def offline_receive_msg(self, blocking: bool = False) -> list[Any]:
-        taken, self.inbox = self.inbox, []
-        return taken
-
-    def offline_send_result(self, reply: list[Any]) -> None:
-        pass
-
-
-def scheduler_with(settings: dict[str, Any]) -> Driven:
-    """A scheduler with running requests, their prompts computed.
-
-    pool: its tokens; tree: tokens that the prefix cache holds before. The prompts differ a little
-    in length, so that about as many requests need a new page in each step.
-    """
-    config = SchedulerConfig(
-        model_path="no checkpoint",
-        tp_info=DistributedInfo(0, 1),
-        dtype=torch.float32,
-        max_running_req=MOST_RUNNING,
-        page_size=settings["page"],
-        cache_type=settings["cache"],
-        num_page_override=settings["pool"] // settings["page"],
-        max_seq_len_override=LONGEST,
-        max_extend_tokens=1 << 30,
-        offline_mode=True,
-    )
-    vars(config)["eos_token_ids"] = frozenset({0})
-    vars(config)["model_config"] = SimpleNamespace(vocab_size=VOCAB)
-    scheduler = Driven(config)
-    lengths = [64] * (settings["tree"] // 64)
-    _finish(scheduler, lengths)
-    lengths = [settings["prompt"] + i % 16 for i in range(settings["running"])]
-    scheduler.inbox += [_message(i, length, 1024) for i, length in enumerate(lengths)]
-    scheduler.normal_loop()
-    return scheduler
-
-
-def _message(uid: int, length: int, max_tokens: int) -> UserMsg:
-    ids = torch.randint(1, VOCAB, (length,), dtype=torch.int32)
-    return UserMsg(uid, ids, SamplingParams(max_tokens=max_tokens))
-
-
-def _finish(scheduler: Driven, lengths: list[int]) -> None:
-    """Run requests of one new token each to their ends, so that their prompts are cached."""
-    scheduler.inbox += [_message(i, length, 1) for i, length in enumerate(lengths)]
-    while scheduler.inbox or scheduler._runnable:
-        scheduler.normal_loop()
 
 
 def step_times(scheduler: Driven, overlap: bool, steps: int) -> list[float]:
@@ -147,8 +63,26 @@ def measure(steps: int, **changes: Any) -> list[result.Cell]:
     gc.collect()
     spent = statistics.median(step_times(scheduler, settings["overlap"], steps))
     loop = "overlap" if settings["overlap"] else "normal"
-    shown = [settings[name] for name in ("running", "prompt", "pool", "tree")]
-    return [settings["cache"], settings["page"], loop, *shown, round(spent), 150 + 6 * shown[0]]
+    kind: list[result.Cell] = [settings["cache"], settings["page"], loop]
+    sizes = [f"{settings[name]:,}" for name in ("running", "prompt", "pool", "tree")]
+    return [*kind, *sizes, round(spent), 150 + 6 * settings["running"]]
+
+
+def life(rounds: int, **changes: Any) -> list[result.Cell]:
+    """One row: what a request costs from its arrival to its end, apart from decode steps.
+
+    COUNT requests come at once, and each ends with its first token.
+    """
+    settings = BASE | {"running": 0} | changes
+    scheduler, times = scheduler_with(settings), []
+    for _ in range(rounds):
+        messages = [message(uid, settings["prompt"], 1) for uid in range(COUNT)]
+        start = time.perf_counter()
+        finish(scheduler, messages)
+        times.append((time.perf_counter() - start) * 1e6 / COUNT)
+        scheduler.cache_manager.check_integrity()
+    sizes = [f"{settings[name]:,}" for name in ("prompt", "pool", "tree")]
+    return [settings["cache"], settings["page"], *sizes, round(statistics.median(times))]
 
 
 PARTS = {
@@ -177,7 +111,7 @@ def profile(steps: int) -> list[list[result.Cell]]:
         medians[outer] -= medians[inner]
     medians["rest"] = total - sum(medians.values())
     medians["all"] = total
-    return [[part, us, us / running] for part, us in medians.items()]
+    return [[part, round(us), us / running] for part, us in medians.items()]
 
 
 @contextmanager
@@ -205,6 +139,14 @@ def rows_to_measure() -> list[dict[str, Any]]:
     return rows + [{"running": 16, "tree": tokens} for tokens in (10_048, 100_032)]
 
 
+def lives_to_measure() -> list[dict[str, Any]]:
+    """Both caches and page sizes, then the growth with one thing at a time."""
+    rows = [{"cache": c, "page": p} for c, p in product(("naive", "radix"), (1, 16))]
+    rows += [{"prompt": length} for length in (512, 4096)]
+    rows += [{"pool": tokens} for tokens in (1 << 17, 1 << 22)]
+    return rows + [{"tree": tokens} for tokens in (10_048, 100_032)]
+
+
 @torch.inference_mode()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -216,11 +158,14 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = [measure(args.steps, **changes) for changes in rows_to_measure()]
     result.show(COLUMNS, rows)
+    lives = [life(args.steps // 10, **changes) for changes in lives_to_measure()]
+    result.show(LIFE_COLUMNS, lives)
     parts = profile(args.steps)
     result.show(PROFILE_COLUMNS, parts)
     if args.write:
         command = f"python tools/bench/overhead.py --steps {args.steps} --write"
         print(f"written to {result.write('overhead', command, COLUMNS, rows)}")
+        print(f"written to {result.write('overhead-life', command, LIFE_COLUMNS, lives)}")
         print(f"written to {result.write('overhead-profile', command, PROFILE_COLUMNS, parts)}")
 
 
