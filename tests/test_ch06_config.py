@@ -84,13 +84,18 @@ def judge_a_request_is_limited_by_the_model_or_the_override(seed, got):
 
 
 def with_memory(start: int, after: int, cap: int | None = None, **settings: Any) -> Any:
-    """An engine's page count where `start` bytes are free at first and `after` from then on."""
+    """An engine's page count where `start` bytes are free at first and `after` from then on.
+
+    cap: the most that the pool may take of a CPU's memory; the engine is then on the CPU.
+    """
     from minisgl.engine import engine as module
 
     answers = iter([start])
+    place = (lambda: torch.device("cpu")) if cap else module.default_device
     with (
         mock.patch.object(module, "free_memory", lambda device: next(answers, after)),
         mock.patch.object(module, "CPU_POOL_BYTES", cap or module.CPU_POOL_BYTES),
+        mock.patch.object(module, "default_device", place),
     ):
         return engine(**settings).num_pages
 

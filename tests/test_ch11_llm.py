@@ -53,7 +53,8 @@ def quiet(model: Any, asked: Any, params: Any) -> list[list[int]]:
 def scripted(model: Any, *rounds: list[int]) -> Any:
     """Make a model that serves one request at a time say these tokens, whatever it computes."""
     script = iter([token for tokens in rounds for token in tokens])
-    model.engine.sampler.sample = lambda logits, args: torch.tensor([next(script)], device=logits.device)
+    device = model.engine.device
+    model.engine.sampler.sample = lambda logits, args: torch.tensor([next(script)], device=device)
     return model
 
 

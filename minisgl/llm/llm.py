@@ -85,8 +85,7 @@ class LLM(Scheduler):
             self._progress.close()
             self.pending_requests.clear()
             self.status_map = {}
-        texts: list[str] = self.tokenizer.batch_decode(outputs)
-        return [{"text": t, "token_ids": ids} for t, ids in zip(texts, outputs, strict=True)]
+        return [{"text": str(self.tokenizer.decode(ids)), "token_ids": ids} for ids in outputs]
 
     def _requests(
         self,
