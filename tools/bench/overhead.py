@@ -35,8 +35,8 @@ from minisgl.scheduler.decode import DecodeManager  # noqa: E402
 COLUMNS = ["cache", "page", "loop", "running", "prompt", "pool", "tree", "step (us)", "target (us)"]
 LIFE_COLUMNS = ["cache", "page", "prompt", "pool", "tree", "a request's start and end (us)"]
 PROFILE_COLUMNS = ["part of a step", "us", "us a request"]
-COUNT = 16
-"""Requests that start and end together."""
+COUNT, ROUNDS = 16, 20
+"""Requests that start and end together, and how often."""
 WARM_UP = 5
 """Steps that are not counted."""
 BASE: dict[str, Any] = {"cache": "radix", "page": 1, "overlap": True}
@@ -68,14 +68,14 @@ def measure(steps: int, **changes: Any) -> list[result.Cell]:
     return [*kind, *sizes, round(spent), 150 + 6 * settings["running"]]
 
 
-def life(rounds: int, **changes: Any) -> list[result.Cell]:
+def life(**changes: Any) -> list[result.Cell]:
     """One row: what a request costs from its arrival to its end, apart from decode steps.
 
     COUNT requests come at once, and each ends with its first token.
     """
     settings = BASE | {"running": 0} | changes
     scheduler, times = scheduler_with(settings), []
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         messages = [message(uid, settings["prompt"], 1) for uid in range(COUNT)]
         start = time.perf_counter()
         finish(scheduler, messages)
@@ -101,6 +101,7 @@ INSIDE = {"tensors": "allocate pages", "launch": "engine (stub)"}
 def profile(steps: int) -> list[list[result.Cell]]:
     """Where the time of a median step goes, by part."""
     scheduler, running = scheduler_with(BASE), BASE["running"]
+    gc.collect()
     spent: dict[str, list[float]] = {part: [] for part in PARTS}
     with ExitStack() as stack:
         for part, (owner, name) in PARTS.items():
@@ -134,7 +135,7 @@ def rows_to_measure() -> list[dict[str, Any]]:
     kinds = product(("naive", "radix"), (1, 16), (False, True))
     rows = [{"cache": c, "page": p, "overlap": o} for c, p, o in kinds]
     rows += [{"running": count} for count in (1, 4, 16, 64)]
-    rows += [{"prompt": length} for length in (512, 3072)]
+    rows += [{"prompt": length} for length in (512, 2048)]
     rows += [{"running": 16, "pool": tokens} for tokens in (1 << 16, 1 << 22)]
     return rows + [{"running": 16, "tree": tokens} for tokens in (10_048, 100_032)]
 
@@ -150,7 +151,7 @@ def lives_to_measure() -> list[dict[str, Any]]:
 @torch.inference_mode()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=900, help="at most 1000")
     parser.add_argument(
         "--write", action="store_true", help="keep the results in tools/bench/results/"
     )
@@ -158,7 +159,7 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = [measure(args.steps, **changes) for changes in rows_to_measure()]
     result.show(COLUMNS, rows)
-    lives = [life(args.steps // 10, **changes) for changes in lives_to_measure()]
+    lives = [life(**changes) for changes in lives_to_measure()]
     result.show(LIFE_COLUMNS, lives)
     parts = profile(args.steps)
     result.show(PROFILE_COLUMNS, parts)
