@@ -269,6 +269,7 @@ def probe_what_cant_be_served_is_refused_before_anything_runs(seed):
         ("Hello", greedy()),
         ([good, good], [greedy()]),
         ([], [greedy()]),
+        ([good, good], [greedy(), {"max_tokens": 4}]),
     ]
     errors = [error_of(lambda b=b: model.generate(*b, use_tqdm=False)) for b in bad]
     before = len(ran)
@@ -280,7 +281,7 @@ def judge_what_cant_be_served_is_refused_before_anything_runs(seed, got):
     words = [
         ("prompt 1", "empty"), ("prompt 2", "16", "15"), ("prompt 0", "2000"), ("prompt 1", "-1"),
         ("prompt 1", "text"), ("prompt 0", "text"), ("prompt 1",), ("list",), ("2", "1"),
-        ("0", "1"),
+        ("0", "1"), ("prompt 1", "dict"),
     ]  # fmt: skip
     for i, (error, named) in enumerate(zip(errors, words, strict=True)):
         refused(error, f"input {i}", *named, kind="ValueError")

@@ -103,6 +103,8 @@ class LLM(Scheduler):
             )
         msgs: list[UserMsg] = []
         for i, (prompt, params) in enumerate(zip(prompts, sampling_params, strict=True)):
+            if not isinstance(params, SamplingParams):
+                raise ValueError(f"prompt {i} has no SamplingParams, but a {type(params).__name__}")
             try:
                 msg = UserMsg(self.counter + i, self._tokenize_one(prompt), params)
             except (TypeError, RuntimeError):

@@ -49,6 +49,8 @@ def soak(wanted: int, seed: int, base: Any = None) -> Counter[str]:
             return counts
         one_episode(seed, number, counts, base)
         counts["episode"] += 1
+        if number % 50 == 49:
+            print(f"{number + 1} episodes, {events(counts)} events", file=sys.stderr, flush=True)
     raise AssertionError
 
 
@@ -69,7 +71,8 @@ def main() -> int:
     except Violation as violation:
         print(f"violation: {violation}", file=sys.stderr)
         return 1
-    print(f"seed {args.seed}: {events(counts)} events in {time.perf_counter() - begin:.0f} s")
+    took, cpu = time.perf_counter() - begin, time.process_time()
+    print(f"seed {args.seed}: {events(counts)} events in {took:.0f} s ({cpu:.0f} s of CPU time)")
     for name, count in sorted(counts.items()):
         print(f"{count:9}  {name}")
     short = missed(counts, args.events) if args.episode is None else []
