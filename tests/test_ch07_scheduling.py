@@ -207,7 +207,7 @@ def probe_a_row_that_was_not_given_back_is_found_when_idle(seed):
 
 def judge_a_row_that_was_not_given_back_is_found_when_idle(seed, got):
     equal(got[0], None, "problem of a fresh scheduler")
-    refused(got[1], "a leaked row", "1 row", "no request", kind="RuntimeError")
+    refused(got[1], "a leaked row", "rows", "no request", "1", kind="RuntimeError")
     equal(got[2], got[1], "what an idle step finds")
 
 

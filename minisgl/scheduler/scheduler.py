@@ -83,7 +83,7 @@ class Scheduler(SchedulerIOMixin):
         self.cache_manager.check_integrity()
         free, rows = self.table_manager.available_size, self.config.max_running_req
         if free != rows:
-            raise RuntimeError(f"{rows - free} of {rows} rows are still taken although no request is left")
+            raise RuntimeError(f"rows still taken although no request is left: {rows - free}")
 
     def overlap_loop(self, last_data: ForwardData | None) -> ForwardData | None:
         """One step: launch the next batch, then read the one launched before, last_data.

@@ -86,7 +86,12 @@ def generate(
 def main() -> None:
     args = book.arguments(__doc__, max_tokens=16)
     settings = book.config(
-        {}, dtype="float32", page_size=1, max_running_req=4, max_extend_tokens=10, cache_type="radix"
+        {},
+        dtype="float32",
+        page_size=1,
+        max_running_req=4,
+        max_extend_tokens=10,
+        cache_type="radix",
     )
     prompts = [book.encode(args.model, text) for text in (SHORT, LONG)]
     wanted = (9, 6)

@@ -79,7 +79,7 @@ class Scheduler(SchedulerIOMixin):
         self.cache_manager.check_integrity()
         free, rows = self.table_manager.available_size, self.config.max_running_req
         if free != rows:
-            raise RuntimeError(f"{rows - free} of {rows} rows are still taken although no request is left")
+            raise RuntimeError(f"rows still taken although no request is left: {rows - free}")
 
     def normal_loop(self) -> None:
         """One step: launch the next batch, wait for it and read it."""
