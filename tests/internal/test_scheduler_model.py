@@ -243,5 +243,5 @@ def scheduler_is_empty(scheduler: Any) -> bool:
 def test_each_step_runs_whom_the_model_admits(overlap: bool, cache_type: str) -> None:
     kind = type("Machine", (Machine,), {"overlap": overlap, "cache_type": cache_type})
     run_state_machine_as_test(
-        kind, settings=settings(max_examples=25, stateful_step_count=40, deadline=None)
+        kind, settings=settings(max_examples=50, stateful_step_count=50, deadline=None)
     )
