@@ -220,3 +220,22 @@ def probe_shutdown_reaches_the_engine(seed):
 
 def judge_shutdown_reaches_the_engine(seed, got):
     equal(got, ["engine"], "what was shut down")
+
+
+def probe_new_prompts_in_every_step_dont_keep_the_running_request_waiting(seed):
+    made, first = stub_scheduler(num_page_override=256), []
+    made.send(user(0, [1, 2, 3], 6, ignore_eos=True))
+    for uid in range(1, 101):
+        made.send(user(uid, [uid % 90, 4], 1, ignore_eos=True))
+        made.step()
+        first.append(len(made.replies.get(0, [])))
+    made.run()
+    return {"steps": first, "tokens": made.tokens(0), "others": [made.tokens(u) for u in (1, 100)]}
+
+
+def judge_new_prompts_in_every_step_dont_keep_the_running_request_waiting(seed, got):
+    done = next(i for i, tokens in enumerate(got["steps"], start=1) if tokens == 6)
+    truth(done <= 60, "all 6 tokens come within 60 steps", done)
+    truth(got["steps"][7] == 1, "prompts come first for a while", got["steps"][:10])
+    equal(got["tokens"], answer([1, 2, 3], 6), "the running request's tokens")
+    equal(got["others"], [answer([1, 4], 1), answer([10, 4], 1)], "tokens of the others")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .table import TableManager
 
 
+PREFILLS_IN_A_ROW = 8
+"""Prefill batches that may follow each other while running requests wait for their next token."""
+
+
 class ChunkedReq(Req):
     """The beginning of a request's prompt. Its pass fills the pool; what it samples is dropped."""
 
@@ -110,7 +114,7 @@ class PrefillManager:
     table_manager: TableManager
     decode_manager: DecodeManager
     pending_list: list[PendingReq] = field(default_factory=list)
-    _owes_decode: bool = field(default=False, init=False)
+    _in_a_row: int = field(default=0, init=False)
 
     def add_one_req(self, req: UserMsg) -> None:
         """Put a request at the end of the queue."""
@@ -120,10 +124,11 @@ class PrefillManager:
         """Return the next prefill batch, of at most prefill_budget tokens; None if nothing may run.
 
         The first request that has to wait makes those behind it wait too, so that none starves.
-        Between two chunks of a prompt the running requests get one step.
+        Between two chunks of a prompt, and after PREFILLS_IN_A_ROW batches, the running requests
+        get one step.
         """
-        if self._owes_decode and self.decode_manager.runnable:
-            self._owes_decode = False
+        if self._in_a_row >= PREFILLS_IN_A_ROW and self.decode_manager.runnable:
+            self._in_a_row = 0
             return None
         adder = PrefillAdder(
             token_budget=prefill_budget,
@@ -138,9 +143,11 @@ class PrefillManager:
             reqs.append(req)
             pending.chunked_req = req if isinstance(req, ChunkedReq) else None
         if not reqs:
+            self._in_a_row = 0
             return None
-        self._owes_decode = isinstance(reqs[-1], ChunkedReq)
-        self.pending_list = self.pending_list[len(reqs) - self._owes_decode :]
+        is_cut = isinstance(reqs[-1], ChunkedReq)  # only the last can be: it used up the budget
+        self._in_a_row = PREFILLS_IN_A_ROW if is_cut else self._in_a_row + 1
+        self.pending_list = self.pending_list[len(reqs) - is_cut :]
         return Batch(reqs, phase="prefill")
 
     def abort_req(self, uid: int) -> Req | None:

@@ -56,7 +56,8 @@ class Model:
     queue: list[Request] = field(default_factory=list)
     holding: list[Request] = field(default_factory=list)
     flight: list[list[tuple[Request, bool]]] = field(default_factory=list)
-    was_chunk: bool = False
+    in_a_row: int = 0
+    """Prefill batches since the last decode batch; a chunk counts as many."""
 
     def used(self) -> int:
         tokens = [r.done if r.ended or r.is_last_launched else r.total for r in self.holding]
@@ -82,14 +83,15 @@ class Model:
             budget -= part
         return parts
 
-    def launch(self, parts: list[tuple[Request, int]]) -> None:
+    def launch(self, parts: list[tuple[Request, int]], is_decode: bool = False) -> None:
         for request, count in parts:
             if request not in self.holding:
                 self.holding.append(request)
             request.done += count
         self.queue = [r for r in self.queue if r.done < len(r.prompt)]
         self.flight.append([(r, r.done >= len(r.prompt)) for r, _ in parts])
-        self.was_chunk = not all(is_answer for _, is_answer in self.flight[-1])
+        is_cut = not all(is_answer for _, is_answer in self.flight[-1])
+        self.in_a_row = 0 if is_decode else 8 if is_cut else self.in_a_row + 1
 
     def take(self) -> None:
         """Read the oldest batch."""
@@ -198,14 +200,16 @@ class Machine(RuleBasedStateMachine):
         prefill, running = model.prefill(), model.running()
         if not self.launched:
             assert not prefill and not running
+            model.in_a_row = 0
             return
         [(phase, parts)] = self.launched
         if phase == "decode":
             assert parts == [(r.uid, 1) for r in running]
-            assert not prefill or model.was_chunk, "a prompt that may run comes first"
-            model.launch([(r, 1) for r in running])
+            assert not prefill or model.in_a_row >= 8, "a prompt that may run comes first"
+            model.launch([(r, 1) for r in running], is_decode=True)
         else:
             assert parts == [(r.uid, count) for r, count in prefill]
+            assert not running or model.in_a_row < 8, "the running requests are owed a step"
             model.launch(prefill)
 
     def look(self) -> None:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .table import TableManager
 
 
+PREFILLS_IN_A_ROW = 8
+"""Prefill batches that may follow each other while running requests wait for their next token."""
+
+
 @dataclass
 class PrefillAdder:
     """Fills one prefill batch, request by request.
@@ -91,6 +95,7 @@ class PrefillManager:
     table_manager: TableManager
     decode_manager: DecodeManager
     pending_list: list[PendingReq] = field(default_factory=list)
+    _in_a_row: int = field(default=0, init=False)
 
     def add_one_req(self, req: UserMsg) -> None:
         """Put a request at the end of the queue."""
@@ -100,8 +105,12 @@ class PrefillManager:
         """Return the next prefill batch; None if nothing may run.
 
         It takes requests until their prompts have prefill_budget tokens. The first request that
-        has to wait makes those behind it wait too, so that none starves.
+        has to wait makes those behind it wait too, so that none starves. After PREFILLS_IN_A_ROW
+        batches the running requests get one step.
         """
+        if self._in_a_row >= PREFILLS_IN_A_ROW and self.decode_manager.runnable:
+            self._in_a_row = 0
+            return None
         adder = PrefillAdder(
             token_budget=prefill_budget,
             reserved_size=self.decode_manager.inflight_tokens if self.pending_list else 0,
@@ -114,6 +123,7 @@ class PrefillManager:
                 break
             reqs.append(req)
         self.pending_list = self.pending_list[len(reqs) :]
+        self._in_a_row = self._in_a_row + 1 if reqs else 0
         return Batch(reqs, phase="prefill") if reqs else None
 
     def abort_req(self, uid: int) -> Req | None:

@@ -64,15 +64,16 @@ class Scheduler(SchedulerIOMixin):
         config, ctx = self.config, self.engine.ctx
         synchronize(self.device)
         set_global_ctx(ctx)
-        self.table_manager = TableManager(config.max_running_req, ctx.page_table)
-        self.token_pool = self.table_manager.token_pool
-        self.cache_manager = CacheManager(
-            self.engine.num_pages, config.page_size, ctx.page_table, config.cache_type
-        )
-        self.decode_manager = DecodeManager(config.page_size)
-        self.prefill_manager = PrefillManager(
-            self.cache_manager, self.table_manager, self.decode_manager
-        )
+        with use_stream(self.engine.stream):  # so that nothing is used before it is made
+            self.table_manager = TableManager(config.max_running_req, ctx.page_table)
+            self.token_pool = self.table_manager.token_pool
+            self.cache_manager = CacheManager(
+                self.engine.num_pages, config.page_size, ctx.page_table, config.cache_type
+            )
+            self.decode_manager = DecodeManager(config.page_size)
+            self.prefill_manager = PrefillManager(
+                self.cache_manager, self.table_manager, self.decode_manager
+            )
 
     def run_when_idle(self) -> None:
         """Check that everything that was handed out has come back."""
@@ -142,6 +143,7 @@ class Scheduler(SchedulerIOMixin):
     def _process_one_msg(self, msg: BaseBackendMsg) -> None:
         if isinstance(msg, UserMsg):
             if (error := self._refusal(msg)) is not None:
+                logger.warning("request %d is refused: %s", msg.uid, error)
                 return self.send_result([DetokenizeMsg(msg.uid, -1, True, error)])
             room = self.engine.max_seq_len - len(msg.input_ids)
             if msg.sampling_params.max_tokens > room:
