@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import sys
 import time
 from collections import Counter
@@ -55,6 +56,7 @@ def soak(wanted: int, seed: int, base: Any = None) -> Counter[str]:
 
 
 def main() -> int:
+    logging.disable(logging.WARNING)  # refusals are part of the traffic
     parser = argparse.ArgumentParser(description="Random traffic for the scheduler.")
     parser.add_argument("--events", type=int, default=1_000_000, help="how many at least")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other traffic")
