@@ -107,7 +107,7 @@ class LLM(Scheduler):
                 raise ValueError(f"prompt {i} has no SamplingParams, but a {type(params).__name__}")
             try:
                 msg = UserMsg(self.counter + i, self._tokenize_one(prompt), params)
-            except (TypeError, RuntimeError):
+            except (TypeError, ValueError, RuntimeError):
                 raise ValueError(f"prompt {i} is neither text nor a list of token ids") from None
             if (error := self._refusal(msg)) is not None:
                 raise ValueError(f"prompt {i} can't be served: {error}")
