@@ -32,6 +32,13 @@ class SamplingParams:
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("top_k", "max_tokens", "seed"):
+            value = getattr(self, name)
+            if type(value) is not int and not (name == "seed" and value is None):
+                raise ValueError(f"{name} must be a whole number, not {value!r}")
+        for name in ("temperature", "top_p"):
+            if type(value := getattr(self, name)) not in (int, float):
+                raise ValueError(f"{name} must be a number, not {value!r}")
         if not 0.0 <= self.temperature < float("inf"):
             raise ValueError(f"temperature must be 0 or more and finite, not {self.temperature}")
         if self.top_k != -1 and self.top_k < 1:

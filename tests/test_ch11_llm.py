@@ -281,7 +281,7 @@ def judge_what_cant_be_served_is_refused_before_anything_runs(seed, got):
     errors, ran, after, want = got
     words = [
         ("prompt 1", "empty"), ("prompt 2", "16", "15"), ("prompt 0", "2000"), ("prompt 1", "-1"),
-        ("prompt 1", "text"), ("prompt 0", "text"), ("prompt 1",), ("prompt 1", "text"),
+        ("prompt 1", "text"), ("prompt 0", "text"), ("prompt 1", "vocabulary"), ("prompt 1", "vocabulary"),
         ("list",), ("2", "1"), ("0", "1"), ("prompt 1", "dict"),
     ]  # fmt: skip
     for i, (error, named) in enumerate(zip(errors, words, strict=True)):
@@ -313,9 +313,9 @@ def probe_an_interrupted_call_leaves_nothing_for_the_next(seed):
                 quiet(model, asked, greedy())
             except BaseException as error:
                 raised = type(error).__name__
-            rows = model.table_manager.available_size
+            after = quiet(model, asked, greedy())
             model.cache_manager.check_integrity()
-            found.append([raised, rows, quiet(model, asked, greedy())])
+            found.append([raised, model.table_manager.available_size, after])
     return [found, quiet(llm(), asked, greedy())]
 
 

@@ -53,5 +53,10 @@ class EngineConfig:
 
     @property
     def max_seq_len(self) -> int:
-        """Tokens that prompt and output may have together."""
-        return self.max_seq_len_override or self.model_config.rotary_config.max_position
+        """Tokens that prompt and output may have together, at most the model's positions."""
+        limit, asked = self.model_config.rotary_config.max_position, self.max_seq_len_override
+        if asked is not None and asked > limit:
+            raise ValueError(
+                f"max_seq_len_override is {asked}, but the model has {limit} positions"
+            )
+        return limit if asked is None else asked

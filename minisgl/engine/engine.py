@@ -52,6 +52,7 @@ class Engine:
     """
 
     def __init__(self, config: EngineConfig) -> None:
+        longest = config.max_seq_len  # refused, if at all, before anything is loaded
         self.device, self.dtype = default_device(), config.dtype
         self.stream = new_stream(self.device)
         self.ctx = Context(config.page_size)
@@ -65,7 +66,7 @@ class Engine:
         self.model.process_weights_after_loading()
 
         self.num_pages = self._determine_num_pages(free_at_start, config)
-        self.max_seq_len = min(config.max_seq_len, self.num_pages * config.page_size)
+        self.max_seq_len = min(longest, self.num_pages * config.page_size)
         self.ctx.kv_cache = create_kvcache_pool(
             config.model_config, self.num_pages, config.page_size, self.dtype, self.device
         )
@@ -137,7 +138,9 @@ class Engine:
     def shutdown(self) -> None:
         """Wait for the device, then give weights and pool back; nothing can run afterwards."""
         synchronize(self.device)
-        del self.model, self.ctx.kv_cache, self.ctx.page_table, self.ctx.attn_backend
+        vars(self).pop("model", None)
+        for name in ("kv_cache", "page_table", "attn_backend"):
+            vars(self.ctx).pop(name, None)
 
 
 def _align_up_32(num: int) -> int:

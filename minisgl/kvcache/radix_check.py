@@ -19,6 +19,7 @@ def check(cache: RadixPrefixCache) -> None:
         _of_slots(nodes, cache.page_size),
         _of_order(cache, nodes),
         _of_sizes(cache, nodes),
+        _of_locks(nodes),
     )
     for problem in problems:
         raise RuntimeError(f"the radix tree is broken: {problem}")
@@ -74,3 +75,11 @@ def _of_sizes(cache: RadixPrefixCache, nodes: list[RadixTreeNode]) -> Iterator[s
             f"{evictable} tokens are evictable and {protected} locked, but the counters say "
             f"{cache.evictable_size} and {cache.protected_size}"
         )
+
+
+def _of_locks(nodes: list[RadixTreeNode]) -> Iterator[str]:
+    """Yield the nodes with fewer locks than their children, whose locks are theirs too."""
+    for node in nodes:
+        below = sum(child.ref_count for child in node.children.values())
+        if node.ref_count < below:
+            yield f"{node} is locked {node.ref_count} times, its children {below} times"

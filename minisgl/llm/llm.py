@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
+import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +35,11 @@ class RequestStatus:
 class LLM(Scheduler):
     """A scheduler that serves one generate call after another.
 
-    kwargs: any other field of SchedulerConfig, such as page_size or max_extend_tokens.
+    kwargs: any other field of SchedulerConfig, such as page_size or max_extend_tokens. One call
+    runs at a time in a process; a call from another thread waits for its turn.
     """
+
+    _one_at_a_time = threading.Lock()
 
     def __init__(self, model_path: str, dtype: torch.dtype = torch.bfloat16, **kwargs: Any) -> None:
         config = SchedulerConfig(
@@ -51,6 +54,7 @@ class LLM(Scheduler):
         self.counter = 0
         self.pending_requests: deque[UserMsg] = deque()
         self.status_map: dict[int, RequestStatus] = {}
+        self._is_open, self._is_dirty = True, False
 
     def generate(
         self,
@@ -63,39 +67,53 @@ class LLM(Scheduler):
         prompts: texts or lists of token ids. sampling_params: one for all, or one for each. An end
         id that ends an answer is not part of it. use_tqdm shows a progress bar on stderr.
         Raises ValueError, before anything runs, when there are too few or too many sampling_params
-        or a prompt can't be served; the message names the prompt.
+        or a prompt can't be served; the message names the prompt. RuntimeError after shutdown.
         """
-        msgs = self._requests(prompts, sampling_params)
-        self.pending_requests.extend(msgs)
+        with self._one_at_a_time:
+            if not self._is_open:
+                raise RuntimeError("this LLM was shut down; make a new one")
+            if self._is_dirty:
+                self._reset()
+            msgs = self._requests(prompts, sampling_params)
+            outputs = self._serve(msgs, use_tqdm)
+        return [{"text": str(self.tokenizer.decode(ids)), "token_ids": ids} for ids in outputs]
+
+    def shutdown(self) -> None:
+        """Wait for the device and give its memory back; generate is refused from then on."""
+        self._is_open = False
+        super().shutdown()
+
+    def _serve(self, msgs: list[UserMsg], use_tqdm: bool) -> list[list[int]]:
+        """Return the answers' ids. What is left of an interrupted call is cleared by the next."""
+        self._is_dirty = True
+        self.pending_requests = deque(msgs)
         self.status_map = {
             m.uid: RequestStatus(
                 m.uid, m.input_ids.tolist(), ignore_eos=m.sampling_params.ignore_eos
             )
             for m in msgs
         }
-        self._progress = tqdm(total=len(msgs), disable=not use_tqdm, unit="request")
-        try:
-            self.run_forever()
-        except RequestAllFinished:
-            outputs = [self.status_map[m.uid].output_ids for m in msgs]
-        except BaseException:
-            self._reset()  # the next call must not meet what is left of this one
-            raise
-        finally:
-            self._progress.close()
-            self.pending_requests.clear()
-            self.status_map = {}
-        return [{"text": str(self.tokenizer.decode(ids)), "token_ids": ids} for ids in outputs]
+        with tqdm(total=len(msgs), disable=not use_tqdm, unit="request") as self._progress:
+            try:
+                self.run_forever()
+            except RequestAllFinished:
+                self._is_dirty = False
+        outputs = [self.status_map[m.uid].output_ids for m in msgs]
+        self.status_map = {}
+        return outputs
 
     def _requests(
         self,
         prompts: Sequence[str | list[int]],
         sampling_params: Sequence[SamplingParams] | SamplingParams,
     ) -> list[UserMsg]:
-        if isinstance(prompts, str):
-            raise ValueError("prompts is one text; give a list of texts or of token id lists")
+        if isinstance(prompts, str) or not isinstance(prompts, Iterable):
+            raise ValueError("prompts must be a list of texts or of token id lists")
+        prompts = list(prompts)
         if isinstance(sampling_params, SamplingParams):
             sampling_params = [sampling_params] * len(prompts)
+        if not isinstance(sampling_params, Sequence):
+            raise ValueError("sampling_params must be one SamplingParams or a list of them")
         if len(sampling_params) != len(prompts):
             raise ValueError(
                 f"there are {len(prompts)} prompts and {len(sampling_params)} sampling_params; "
@@ -107,8 +125,10 @@ class LLM(Scheduler):
                 raise ValueError(f"prompt {i} has no SamplingParams, but a {type(params).__name__}")
             try:
                 msg = UserMsg(self.counter + i, self._tokenize_one(prompt), params)
-            except (TypeError, ValueError, RuntimeError):
+            except TypeError:
                 raise ValueError(f"prompt {i} is neither text nor a list of token ids") from None
+            except ValueError as wrong:
+                raise ValueError(f"prompt {i} can't be served: {wrong}") from None
             if (error := self._refusal(msg)) is not None:
                 raise ValueError(f"prompt {i} can't be served: {error}")
             msgs.append(msg)
@@ -116,9 +136,19 @@ class LLM(Scheduler):
         return msgs
 
     def _tokenize_one(self, prompt: list[int] | str) -> torch.Tensor:
-        """Return the prompt's ids: (tokens,) int32."""
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
-        return torch.tensor([operator.index(i) for i in ids], dtype=torch.int32)
+        """Return the prompt's ids: (tokens,) int32; raises TypeError for what holds no ids."""
+        if isinstance(prompt, str):
+            prompt = self.tokenizer.encode(prompt)
+        if hasattr(prompt, "tolist"):  # a tensor or an array
+            prompt = prompt.tolist()
+        if not isinstance(prompt, list | tuple):
+            raise TypeError(f"a {type(prompt).__name__} holds no token ids")
+        for i in prompt:
+            if type(i) is not int:
+                raise TypeError(f"{i!r} is no token id")
+            if not 0 <= i < 1 << 31:
+                raise ValueError(f"token id {i} is not in the vocabulary")
+        return torch.tensor(prompt, dtype=torch.int32)
 
     def offline_receive_msg(self, blocking: bool = False) -> list[BaseBackendMsg]:
         """Take requests until their prompts fill a prefill batch; the rest waits outside."""

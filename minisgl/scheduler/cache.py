@@ -93,9 +93,10 @@ class CacheManager:
         owners = {"the free list": self.free_slots}
         owners["the prefix cache"] = self.prefix_cache.all_indices()[:: self.page_size]
         for req in running:
-            own = slice(req.cache_handle.cached_len, req.cached_len, self.page_size)
-            owners[f"request {req.uid}"] = self.page_table[req.table_idx, own]
+            owners[f"request {req.uid}"] = self._own_pages(req)
         slots = torch.cat(list(owners.values())).long()
+        if len(slots) and int(slots.min()) < 0:
+            raise RuntimeError(f"slot {int(slots.min())} is owned, but there is no such slot")
         counts = torch.bincount(slots, minlength=self.num_pages * self.page_size)
         due = torch.zeros_like(counts)
         due[: self.num_pages * self.page_size : self.page_size] = 1
@@ -109,6 +110,16 @@ class CacheManager:
                 f"the page at slot {slot} belongs to {' and '.join(names) or 'nobody'} "
                 f"({len(wrong)} of {self.num_pages} pages are wrong)"
             )
+
+    def _own_pages(self, req: Req) -> torch.Tensor:
+        """Return the first slots of the pages that are req's alone, once its row is seen right."""
+        row, start = self.page_table[req.table_idx, : req.cached_len], req.cache_handle.cached_len
+        if not torch.equal(row[:start], req.cache_handle.get_matched_indices()):
+            raise RuntimeError(f"request {req.uid}: its row is not what its cached prefix says")
+        pages = row[start :: self.page_size]
+        if not torch.equal(row[start:], self._page_to_token(pages)[: len(row) - start]):
+            raise RuntimeError(f"request {req.uid}: its slots are not whole pages")
+        return pages
 
     @contextmanager
     def lazy_free_region(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ class SchedulerConfig(EngineConfig):
 
     max_extend_tokens: the most tokens that one prefill batch computes. cache_type: how requests
     share K and V of equal prefixes, a name in SUPPORTED_CACHE_MANAGER.
-    Raises ValueError for a budget, a page size or a number of requests with which nothing runs.
+    Raises ValueError for a setting with which nothing could run.
     """
 
     max_extend_tokens: int = 8192
@@ -25,9 +25,14 @@ class SchedulerConfig(EngineConfig):
     offline_mode: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_extend_tokens", "max_running_req", "page_size"):
-            if (value := getattr(self, name)) < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+        limits = {"max_extend_tokens": 1, "max_running_req": 1, "page_size": 1}
+        overrides = {"num_page_override": 1, "max_seq_len_override": 2}
+        limits |= {name: n for name, n in overrides.items() if getattr(self, name) is not None}
+        for name, least in limits.items():
+            if type(value := getattr(self, name)) is not int or value < least:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least}, not {value!r}"
+                )
 
     @cached_property
     def eos_token_ids(self) -> frozenset[int]:

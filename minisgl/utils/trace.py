@@ -53,7 +53,10 @@ class TraceRecorder:
         self._set_time(event, begin)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return the trace events, times in microseconds since the recorder was made."""
+        """Return the trace events, times in microseconds since the recorder was made.
+
+        A span whose block hasn't ended, or ended by an exception on the device, is left out.
+        """
         for event, first, last in self._timed:
             last.synchronize()
             assert self._base is not None
@@ -64,7 +67,7 @@ class TraceRecorder:
             {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}}
             for name, lane in LANES.items()
         ]
-        return names + self._events
+        return names + [event for event in self._events if "ts" in event]
 
     def save(self, path: str | Path) -> None:
         """Write the trace as JSON."""

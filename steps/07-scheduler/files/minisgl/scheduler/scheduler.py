@@ -97,8 +97,9 @@ class Scheduler(SchedulerIOMixin):
 
     def shutdown(self) -> None:
         """Wait for the device and give its memory back; the scheduler can't be used afterwards."""
-        synchronize(self.device)
         self.engine.shutdown()
+        for name in ("table_manager", "token_pool", "cache_manager", "prefill_manager"):
+            vars(self).pop(name, None)
 
     @property
     def _runnable(self) -> bool:
@@ -164,6 +165,8 @@ class Scheduler(SchedulerIOMixin):
                 f"the prompt has {length} tokens, but prompt and output together may have {limit}: "
                 f"shorten it to at most {limit - 1}"
             )
+        if msg.sampling_params.max_tokens < 1:
+            return f"max_tokens must be at least 1, not {msg.sampling_params.max_tokens}"
         low, high = int(msg.input_ids.min()), int(msg.input_ids.max())
         vocab_size = self.config.model_config.vocab_size
         if low < 0 or high >= vocab_size:
