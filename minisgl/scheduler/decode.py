@@ -18,7 +18,8 @@ class DecodeManager:
 
     def filter_reqs(self, reqs: Iterable[Req]) -> None:
         """Take up the requests of a batch that was launched; keep those that need another step."""
-        self.running_reqs = {req for req in self.running_reqs.union(reqs) if req.can_decode}
+        self.running_reqs |= set(reqs)
+        self.running_reqs -= {req for req in self.running_reqs if not req.can_decode}
 
     def remove_req(self, req: Req) -> None:
         """Let req go, if it is still here."""
@@ -26,11 +27,10 @@ class DecodeManager:
 
     def abort_req(self, uid: int) -> Req | None:
         """Let request uid go and return it; None when it isn't here."""
-        for req in self.running_reqs:
-            if req.uid == uid:
-                self.remove_req(req)
-                return req
-        return None
+        found = next((req for req in self.running_reqs if req.uid == uid), None)
+        if found is not None:
+            self.remove_req(found)
+        return found
 
     @property
     def inflight_tokens(self) -> int:
