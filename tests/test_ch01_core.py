@@ -85,6 +85,30 @@ def judge_sampling_values_out_of_range_are_refused_by_name(seed, got):
     equal(got[len(WRONG) :], [None] * len(EDGES), "errors at the edges of the ranges")
 
 
+WRONG_KINDS = (
+    *(("top_k", value) for value in (5.0, True, "5", None)),
+    *(("max_tokens", value) for value in (2.5, 4.0, True, "4", None)),
+    *(("seed", value) for value in (1.5, False, "7")),
+    *(("temperature", value) for value in ("0.5", True, None)),
+    *(("top_p", value) for value in ("1", True, None)),
+)
+RIGHT_KINDS = (("temperature", 1), ("top_p", 1), ("seed", None), ("seed", -3), ("seed", 1 << 70))
+
+
+def probe_sampling_values_of_another_kind_are_refused_by_name(seed):
+    from minisgl.core import SamplingParams
+
+    given = (*WRONG_KINDS, *RIGHT_KINDS)
+    return [error_of(lambda n=n, v=v: SamplingParams(**{n: v})) for n, v in given]
+
+
+def judge_sampling_values_of_another_kind_are_refused_by_name(seed, got):
+    for (name, value), error in zip(WRONG_KINDS, got, strict=False):
+        kind = "a number" if name in ("temperature", "top_p") else "a whole number"
+        refused(error, f"{name}={value!r}", name, kind, f"not {value!r}", kind="ValueError")
+    equal(got[len(WRONG_KINDS) :], [None] * len(RIGHT_KINDS), "errors for right kinds")
+
+
 def probe_a_request_knows_what_to_compute_and_when_it_ends(seed):
     req = make_req(cached_len=1)
     states = []

@@ -235,3 +235,32 @@ def probe_settings_have_defaults_and_cant_be_changed(seed):
 def judge_settings_have_defaults_and_cant_be_changed(seed, got):
     equal(got[0], ["auto", 1, 0.9, False], "backend, page size, memory ratio, dummy weights")
     refused(got[1], "a change of page_size", "page_size", kind="FrozenInstanceError")
+
+
+def probe_a_length_beyond_the_model_s_positions_is_refused_before_anything_is_loaded(seed):
+    from minisgl.core import get_global_ctx
+
+    first = engine(num_page_override=4)
+    error = error_of(lambda: engine(num_page_override=4, max_seq_len_override=1025))
+    longest = engine(num_page_override=2000, max_seq_len_override=1024)
+    return [error, get_global_ctx() is longest.ctx, longest.max_seq_len, first.max_seq_len,
+            error_of(lambda: config(max_seq_len_override=1025).max_seq_len),
+            made_nothing(max_seq_len_override=1025)]  # fmt: skip
+
+
+def made_nothing(**settings: Any) -> bool:
+    """Whether an engine that is refused leaves the context as it was, and reads no weight."""
+    from minisgl.core import get_global_ctx
+    from minisgl.engine import engine as module
+
+    before, read = get_global_ctx(), mock.Mock()
+    with mock.patch.object(module, "load_weight", read):
+        error_of(lambda: engine(**settings))
+    return get_global_ctx() is before and not read.called
+
+
+def judge_a_length_beyond_the_model_s_positions_is_refused_before_anything_is_loaded(seed, got):
+    for error in (got[0], got[4]):
+        refused(error, "1025 tokens", "max_seq_len_override", "1025", "1024", kind="ValueError")
+    equal(got[1:4], [True, 1024, 4], "the last engine's context; longest requests of two engines")
+    equal(got[5], True, "the refused engine read no weight and left the context")

@@ -37,3 +37,12 @@ def judge_shutdown_frees_weights_and_pool(seed, got):
     equal(got[:2], [True, True], "model, pool, page table, backend and weights: there, then gone")
     equal(got[2] and got[2]["kind"], "AttributeError", "what the engine says of its model")
     equal(got[3], 4, "layers of another engine's pool, which stays")
+
+
+def probe_a_second_shutdown_changes_nothing(seed):
+    made = engine()
+    return [error_of(made.shutdown), error_of(made.shutdown)]
+
+
+def judge_a_second_shutdown_changes_nothing(seed, got):
+    equal(got, [None, None], "errors of two shutdowns")

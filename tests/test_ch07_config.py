@@ -97,16 +97,28 @@ def judge_the_settings_have_defaults_and_do_not_change(seed, got):
 
 
 WRONG = (("max_extend_tokens", 0), ("max_extend_tokens", -3), ("max_running_req", 0),
-         ("page_size", 0))  # fmt: skip
+         ("page_size", 0), ("num_page_override", 0), ("num_page_override", -1),
+         ("max_extend_tokens", 8.0), ("max_extend_tokens", "8"), ("max_running_req", True),
+         ("max_running_req", 1.5), ("page_size", None), ("page_size", 16.0),
+         ("num_page_override", 64.0), ("num_page_override", "64"))  # fmt: skip
+WRONG_LENGTHS = (1, 0, -5, 40.0, True, "40")
 
 
 def probe_settings_with_which_nothing_runs_are_refused(seed):
     names = ("max_extend_tokens", "max_running_req", "page_size")
-    found = [error_of(lambda n=n, v=v: scheduler_config("none", **{n: v})) for n, v in WRONG]
-    return [found, error_of(lambda: scheduler_config("none", **dict.fromkeys(names, 1)))]
+    lengths = [("max_seq_len_override", value) for value in WRONG_LENGTHS]
+    given = (*WRONG, *lengths)
+    found = [error_of(lambda n=n, v=v: scheduler_config("none", **{n: v})) for n, v in given]
+    least = {"num_page_override": 1, "max_seq_len_override": 2, **dict.fromkeys(names, 1)}
+    none = {"num_page_override": None, "max_seq_len_override": None}
+    return [found, [error_of(lambda s=s: scheduler_config("none", **s)) for s in (least, none)]]
 
 
 def judge_settings_with_which_nothing_runs_are_refused(seed, got):
-    for (name, value), error in zip(WRONG, got[0], strict=True):
-        refused(error, f"{name} of {value}", name, "at least 1", str(value), kind="ValueError")
-    equal(got[1], None, "error when each is 1")
+    for (name, value), error in zip(WRONG, got[0], strict=False):
+        words = (name, "at least 1", f"not {value!r}")
+        refused(error, f"{name} of {value!r}", *words, kind="ValueError")
+    for value, error in zip(WRONG_LENGTHS, got[0][len(WRONG) :], strict=True):
+        words = ("max_seq_len_override", "at least 2", f"not {value!r}")
+        refused(error, f"a length of {value!r}", *words, kind="ValueError")
+    equal(got[1], [None, None], "errors when each is the least, and for no overrides")

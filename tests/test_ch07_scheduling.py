@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 from pairs import equal, error_of, public_bug, refused, truth
@@ -239,3 +241,39 @@ def judge_new_prompts_in_every_step_dont_keep_the_running_request_waiting(seed, 
     truth(got["steps"][7] == 1, "prompts come first for a while", got["steps"][:10])
     equal(got["tokens"], answer([1, 2, 3], 6), "the running request's tokens")
     equal(got["others"], [answer([1, 4], 1), answer([10, 4], 1)], "tokens of the others")
+
+
+def probe_max_tokens_that_became_zero_are_refused(seed):
+    scheduler, message = stub_scheduler(), user(1, A, 2)
+    message.sampling_params.max_tokens = 0
+    scheduler.send(message, user(2, B, 2))
+    return [heard(scheduler), launched(scheduler), at_rest(scheduler)]
+
+
+def judge_max_tokens_that_became_zero_are_refused(seed, got):
+    [token, finished, error] = got[0][0][1][0]
+    equal([token, finished], [-1, True], "reply to a request for no token")
+    refused({"message": error}, "no token", "max_tokens", "0")
+    equal(got[0][1], [2, said(B, 2)], "replies to the one behind it")
+    equal(got[1], [["prefill", [2]], ["decode", [2]]], "batches")
+    equal(got[2], [8, 64], "free rows and pages")
+
+
+def probe_shutdown_lets_all_tables_go_and_may_be_called_twice(seed):
+    scheduler = stub_scheduler()
+    scheduler.send(user(1, A, 2))
+    scheduler.run()
+    token_pool = scheduler.table_manager.token_pool
+    parts = (scheduler.table_manager, scheduler.cache_manager, scheduler.prefill_manager)
+    held = [weakref.ref(part) for part in (*parts, token_pool)]
+    before = [ref() is not None for ref in held]
+    del parts, token_pool
+    errors = [error_of(scheduler.shutdown), error_of(scheduler.shutdown)]
+    gc.collect()
+    return [before, [ref() is None for ref in held], errors]
+
+
+def judge_shutdown_lets_all_tables_go_and_may_be_called_twice(seed, got):
+    equal(got[0], [True] * 4, "rows, pages, queue and token pool are there")
+    equal(got[1], [True] * 4, "and are gone after shutdown")
+    equal(got[2], [None, None], "errors of two shutdowns")

@@ -180,3 +180,50 @@ def judge_on_cuda_a_span_lies_between_two_events_of_the_stream(seed, got):
     want = [["prefill", 1000.0, 1000.0], ["decode", 3000.0, 1000.0]]
     equal(got[1], want, "name, begin and duration in microseconds")
     equal(got[2], [None, *["a stream"] * 4], "the streams on which events were recorded")
+
+
+def probe_a_span_without_an_end_is_left_out(seed):
+    trace = recorder()
+
+    def failing() -> None:
+        with trace.on_device(None, "broken"):
+            raise ValueError("no")
+
+    error = error_of(failing)
+    with trace.scheduler("open"):
+        with trace.on_device(None, "done"):
+            pass
+        during = [event["name"] for event in trace.events()[2:]]
+        with TemporaryDirectory() as folder:
+            trace.save(Path(folder) / "trace.json")
+    return [error, during, [event["name"] for event in trace.events()[2:]]]
+
+
+def judge_a_span_without_an_end_is_left_out(seed, got):
+    refused(got[0], "the block's own error", "no", kind="ValueError")
+    equal(got[1], ["done"], "spans while one is open and after one has failed on the device")
+    equal(got[2], ["open", "done"], "spans when the open one has ended")
+
+
+def probe_on_cuda_a_span_that_fails_is_left_out(seed):
+    from unittest import mock
+
+    from minisgl.utils.trace import TraceRecorder
+
+    Clocked.made = []
+    with mock.patch.object(torch.cuda, "Event", Clocked):
+        trace = TraceRecorder(torch.device("cuda"))
+
+        def failing() -> None:
+            with trace.on_device("a stream", "broken"):
+                raise ValueError("no")
+
+        error = error_of(failing)
+        with trace.on_device("a stream", "done"):
+            pass
+        return [error, [event["name"] for event in trace.events()[2:]]]
+
+
+def judge_on_cuda_a_span_that_fails_is_left_out(seed, got):
+    refused(got[0], "the block's own error", "no", kind="ValueError")
+    equal(got[1], ["done"], "spans")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -33,6 +34,14 @@ class Sound:
             Req(ints(range(length + 1)), row, length, 3, uid, SamplingParams(), handle)
             for row, (uid, length) in enumerate(((7, 6), (5, 4)))
         ]
+
+    def hold_what_is_cached(self) -> None:
+        """Request 5 begins with the cached page; the page that it had is free."""
+        self.reqs[1].cache_handle = SimpleNamespace(
+            cached_len=4, get_matched_indices=lambda: self.cached
+        )
+        self.table[1, :4] = self.cached
+        self.manager.free_slots = ints([20, 0, 16])
 
     def problem(self) -> dict[str, str] | None:
         return error_of(lambda: self.manager.check_integrity(self.reqs))
@@ -87,6 +96,32 @@ def free_a_page_beyond_the_pool(sound: Sound) -> None:
     sound.manager.free_slots = ints([20, 0, 24])
 
 
+def own_a_slot_below_zero(sound: Sound) -> None:
+    sound.manager.free_slots = ints([20, -4])
+
+
+def mix_the_slots_of_a_page(sound: Sound) -> None:
+    sound.table[0, :4] = ints([12, 14, 13, 15])
+
+
+def end_in_another_page(sound: Sound) -> None:
+    sound.table[0, 5] = 20
+
+
+def never_write_a_row(sound: Sound) -> None:
+    sound.table[1, :4] = -1
+
+
+def begin_elsewhere_than_the_handle(sound: Sound) -> None:
+    sound.hold_what_is_cached()
+    sound.table[1, :4] = ints([0, 1, 2, 3])
+
+
+def mix_what_the_handle_holds(sound: Sound) -> None:
+    sound.hold_what_is_cached()
+    sound.table[1, :4] = ints([4, 5, 7, 6])
+
+
 FAULTS = {
     free_what_runs: ("slot 8", "the free list and request 7", "1 of 6 pages"),
     free_what_is_cached: ("slot 4", "the free list and the prefix cache"),
@@ -100,6 +135,12 @@ FAULTS = {
     swap_equal_counts: ("slot 0", "nobody", "2 of 6 pages"),
     free_the_middle_of_a_page: ("slot 0", "nobody"),
     free_a_page_beyond_the_pool: ("slot 24", "the free list"),
+    own_a_slot_below_zero: ("slot -4", "no such slot"),
+    mix_the_slots_of_a_page: ("request 7", "whole pages"),
+    end_in_another_page: ("request 7", "whole pages"),
+    never_write_a_row: ("request 5", "whole pages"),
+    begin_elsewhere_than_the_handle: ("request 5", "cached prefix"),
+    mix_what_the_handle_holds: ("request 5", "cached prefix"),
 }
 
 
@@ -117,6 +158,16 @@ def judge_a_page_without_exactly_one_owner_is_named(seed, got):
     equal(got[0], None, "problem when all is sound")
     for (fault, words), error in zip(FAULTS.items(), got[1:], strict=True):
         refused(error, fault.__name__, *words, kind="RuntimeError")
+
+
+def probe_a_row_may_begin_with_what_its_handle_holds(seed):
+    sound = Sound()
+    sound.hold_what_is_cached()
+    return sound.problem()
+
+
+def judge_a_row_may_begin_with_what_its_handle_holds(seed, got):
+    equal(got, None, "problem when request 5 uses the cached page")
 
 
 def probe_what_the_prefix_cache_itself_finds_is_told(seed):

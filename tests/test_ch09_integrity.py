@@ -103,6 +103,12 @@ def change_the_first_page(sound: Sound) -> None:
     sound.right.key = bytes(16)
 
 
+def lose_a_lock_of_two(sound: Sound) -> None:
+    sound.cache.lock_handle(sound.held)
+    sound.cache.lock_handle(sound.cache.match_prefix(ints([1, 2, 3, 4, 5, 6])).cuda_handle)
+    sound.top.ref_count -= 1
+
+
 FAULTS: dict[Callable[[Sound], None], tuple[str, ...]] = {
     count_wrong: ("10 tokens are evictable and 0 locked", "8 and 0"),
     lock_by_hand: ("[34, 35, 36, 37]", "locked 1 times", "parent 0 times"),
@@ -117,6 +123,7 @@ FAULTS: dict[Callable[[Sound], None], tuple[str, ...]] = {
     shift_a_page: ("slot 51", "[51, 52]", "page of 2"),
     lose_a_slot_s_token: ("[34, 35, 36, 37]", "2 tokens", "4 slots"),
     change_the_first_page: ("[34, 35, 36, 37]", "first page"),
+    lose_a_lock_of_two: ("[20, 21, 8, 9]", "locked 1 times", "children 2 times"),
 }
 
 
@@ -151,6 +158,26 @@ def judge_a_node_knows_its_place(seed, got):
     equal(got[1], [True] * 3, "parents, and the path up to the root")
     refused(got[2], "the root's parent", "no parent")
     refused(got[3], "a split that leaves nothing", "4 tokens", "at 4")
+
+
+def probe_locking_is_not_a_use_and_each_unlock_is_one(seed):
+    sound = Sound()
+    cache, nodes = sound.cache, (sound.top, sound.left, sound.right)
+
+    def seen() -> list[Any]:
+        return [cache.tick, [n.timestamp for n in nodes], [nodes.index(n) for n in cache.order]]
+
+    found = [seen()]
+    for unlock in (False, False, True, True):
+        cache.lock_handle(sound.held, unlock=unlock)
+        found.append(seen())
+    return found
+
+
+def judge_locking_is_not_a_use_and_each_unlock_is_one(seed, got):
+    want = [[3, [3, 3, 2], [2, 1, 0]], [3, [3, 3, 2], [1]], [3, [3, 3, 2], [1]],
+            [4, [4, 3, 4], [1]], [5, [5, 3, 5], [1, 2, 0]]]  # fmt: skip
+    equal(got, want, "tick, timestamps of top, left and right, and order: two locks, two unlocks")
 
 
 def drawn(page_size: int) -> list[str]:

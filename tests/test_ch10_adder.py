@@ -153,3 +153,16 @@ def probe_a_decode_step_is_owed_only_when_something_runs(seed):
 def judge_a_decode_step_is_owed_only_when_something_runs(seed, got):
     want = [[[5, 0, 2]], [[5, 2, 4]], None, [[5, 4, 6]], None]
     equal(got, want, "parts of request 5: two in a row, and then one step each for who runs")
+
+
+def probe_a_chunk_that_ends_inside_a_page_reserves_only_the_pages_it_lacks(seed):
+    scheduler = stub_scheduler(page_size=4, num_page_override=4, max_extend_tokens=3)
+    scheduler.send(user(0, [1, 2, 3, 4], 4), user(1, [5, 6], 6))
+    scheduler.run()
+    return [scheduler.batches[:2], scheduler.engine.wrong]
+
+
+def judge_a_chunk_that_ends_inside_a_page_reserves_only_the_pages_it_lacks(seed, got):
+    want = [["prefill", [[0, 0, 3]]], ["prefill", [[0, 3, 4], [1, 0, 2]]]]
+    equal(got[0], want, "two requests of two pages each in a pool of four: uid, cached, device_len")
+    equal(got[1], [], "wrong slots")

@@ -251,3 +251,24 @@ def probe_a_thousand_aborts_leave_nothing_behind(seed):
 
 def judge_a_thousand_aborts_leave_nothing_behind(seed, got):
     equal(got, [[2], 1000, [0] * 6], "tokens of each request, requests, what is left")
+
+
+ARRIVALS = ([7, 6, 5, 4, 3, 2, 1, 0], [3, 0, 7, 1, 6, 2, 5, 4], [4, 5, 2, 6, 1, 7, 0, 3])
+
+
+def probe_what_ends_together_is_freed_by_uid(seed):
+    found = []
+    for uids in ARRIVALS:
+        scheduler = stub_scheduler(overlap=True, num_page_override=16)
+        scheduler.send(*(user(uid, [uid], 1) for uid in uids))
+        scheduler.run()
+        found.append([scheduler.cache_manager.free_slots.tolist(),
+                      scheduler.table_manager._free_rows])  # fmt: skip
+    return found
+
+
+def judge_what_ends_together_is_freed_by_uid(seed, got):
+    for uids, (slots, rows) in zip(ARRIVALS, got, strict=True):
+        order = [uids.index(uid) for uid in range(8)]
+        equal(slots, [*range(8, 16), *order], f"free slots, when the requests came in as {uids}")
+        equal(rows, [7 - i for i in order], "free rows")

@@ -281,8 +281,8 @@ def judge_what_cant_be_served_is_refused_before_anything_runs(seed, got):
     errors, ran, after, want = got
     words = [
         ("prompt 1", "empty"), ("prompt 2", "16", "15"), ("prompt 0", "2000"), ("prompt 1", "-1"),
-        ("prompt 1", "text"), ("prompt 0", "text"), ("prompt 1", "vocabulary"), ("prompt 1", "vocabulary"),
-        ("list",), ("2", "1"), ("0", "1"), ("prompt 1", "dict"),
+        ("prompt 1", "text"), ("prompt 0", "text"), ("prompt 1", "vocabulary"),
+        ("prompt 1", "vocabulary"), ("list",), ("2", "1"), ("0", "1"), ("prompt 1", "dict"),
     ]  # fmt: skip
     for i, (error, named) in enumerate(zip(errors, words, strict=True)):
         refused(error, f"input {i}", *named, kind="ValueError")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -288,3 +290,49 @@ def judge_a_trace_shows_that_the_cpu_works_while_a_batch_is_in_flight(seed, got)
     equal(got[0][: len(want)], want, "the scheduler's lane")
     equal(got[1], ["prefill", "decode"], "the device's lane")
     equal(got[2], [[3], [1]], "tokens of each batch")
+
+
+class NotedStream:
+    """Stands for a CUDA stream: it notes who waits for whom."""
+
+    def __init__(self, name: str, noted: list[str]) -> None:
+        self.name, self.noted = name, noted
+
+    def wait_stream(self, other: NotedStream) -> None:
+        self.noted.append(f"{self.name} waits for {other.name}")
+
+
+def probe_a_launch_lies_on_the_engine_s_stream_behind_the_scheduler_s(seed):
+    import torch
+
+    scheduler, noted = stub_scheduler(overlap=True), []
+    on = ["none"]
+
+    @contextmanager
+    def using(stream: NotedStream) -> Iterator[None]:
+        on.append(stream.name)
+        try:
+            yield
+        finally:
+            on.pop()
+
+    def noting(name: str, plain: Any) -> Any:
+        return lambda *args: noted.append(f"{name} on {on[-1]}") or plain(*args)
+
+    scheduler.stream = NotedStream("scheduler", noted)
+    scheduler.engine.stream = NotedStream("engine", noted)
+    scheduler._prepare_batch = noting("prepare", scheduler._prepare_batch)
+    scheduler.engine.forward_batch = noting("forward", scheduler.engine.forward_batch)
+    scheduler._take_token = noting("read", scheduler._take_token)
+    scheduler.send(user(0, [1, 2, 3], 2))
+    with mock.patch.object(torch.cuda, "stream", using):
+        scheduler.run()
+    return [noted, on, scheduler.tokens(0)]
+
+
+def judge_a_launch_lies_on_the_engine_s_stream_behind_the_scheduler_s(seed, got):
+    launch = ["prepare on scheduler", "engine waits for scheduler", "forward on engine"]
+    read = ["read on scheduler"]
+    equal(got[0], launch + launch + read + read, "what two batches do on which stream")
+    equal(got[1], ["none"], "streams left at the end")
+    equal(got[2], answer([1, 2, 3], 2), "tokens")

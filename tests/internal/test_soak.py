@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
+import torch
 
 from faults import upstream_overlap as upstream
+from minisgl.core import Batch
+from minisgl.scheduler import Scheduler
 from soak.counts import CHUNKS, events, missed
 from soak.drive import Violation, soak
 
@@ -42,3 +46,52 @@ def test_upstreams_faults_are_found(base: type, what: str) -> None:
     with pytest.raises(Violation, match=what) as caught:
         soak(20_000, seed=1, base=base)
     assert "--seed 1 --episode" in str(caught.value)
+
+
+class ExceedsTheBudget(Scheduler):
+    """Computes one token more than a prefill batch may."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.prefill_budget += 1
+
+
+class KeepsOneBack(Scheduler):
+    """Leaves the last of several running requests out of each decode batch."""
+
+    def _reset(self) -> None:
+        super()._reset()
+        plain = self.decode_manager.schedule_next_batch
+
+        def schedule_next_batch() -> Batch | None:
+            batch = plain()
+            return batch and Batch(batch.reqs[:-1] or batch.reqs, phase="decode")
+
+        vars(self.decode_manager)["schedule_next_batch"] = schedule_next_batch
+
+
+class EvictsEverything(Scheduler):
+    """Empties the prefix cache whenever a page is missing."""
+
+    def _reset(self) -> None:
+        super()._reset()
+        cache = self.cache_manager.prefix_cache
+        plain = cache.evict
+
+        def evict(size: int) -> torch.Tensor:
+            return plain(cache.size_info.evictable_size)
+
+        vars(cache)["evict"] = evict
+
+
+@pytest.mark.parametrize(
+    ("base", "what"),
+    [
+        (ExceedsTheBudget, "for a budget of"),
+        (KeepsOneBack, "are decoded"),
+        (EvictsEverything, "are evicted for"),
+    ],
+)
+def test_what_changes_no_answer_is_found_too(base: type, what: str) -> None:
+    with pytest.raises(Violation, match=what):
+        soak(20_000, seed=1, base=base)

@@ -70,7 +70,11 @@ class Episode:
             return prepare(batch)
 
         def evicted(size: int) -> torch.Tensor:
+            most = self._most_to_evict(size)
             slots = evict(size)
+            assert len(slots) <= most, (
+                f"{len(slots)} tokens are evicted for {size}, at most {most} may go"
+            )
             self.counts["eviction"] += len(slots) > 0
             return slots
 
@@ -80,6 +84,16 @@ class Episode:
 
         scheduler._prepare_batch, scheduler.send_result = prepare_batch, send_result
         scheduler.cache_manager.prefix_cache.evict = evicted
+
+    def _most_to_evict(self, size: int) -> int:
+        """The longest unused leaves, each as a whole, up to the one with which it is enough."""
+        order = getattr(self.scheduler.cache_manager.prefix_cache, "order", ())
+        tokens = 0
+        for node in order:
+            if tokens >= size:
+                break
+            tokens += node.length
+        return tokens
 
     def _talk(self) -> None:
         if len(self.all) < REQUESTS and self.random.random() < self.arrivals:
@@ -155,8 +169,15 @@ class Episode:
 
     def _note_batch(self, batch: Any) -> None:
         if batch.is_decode:
+            uids = sorted(req.uid for req in self.scheduler.decode_manager.running_reqs)
+            assert [req.uid for req in batch.reqs] == uids, (
+                f"requests {uids} run, but {[req.uid for req in batch.reqs]} are decoded"
+            )
             self.counts["token launched"] += batch.size
             return
+        budget = self.settings["max_extend_tokens"]
+        tokens = sum(req.extend_len for req in batch.reqs)
+        assert tokens <= budget, f"a prefill batch of {tokens} tokens, for a budget of {budget}"
         self.counts["prompt part launched"] += batch.size
         begun = {p.uid: p.chunked_req for p in self.scheduler.prefill_manager.pending_list}
         for i, req in enumerate(batch.reqs):
