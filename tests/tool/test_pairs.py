@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runnable_book import TEST, RunnableBook
+from runnable_book import TEST, RunnableBook, text_of
 
 from steplib import pairs
 from steplib.book import Book
@@ -176,3 +177,30 @@ def test_only_skips_are_no_pass(book: RunnableBook) -> None:
     assert run(book, HEAD + pair("skips", PROBES["skips"])).verdict == "nothing ran"
     both = run(book, HEAD + pair("skips", PROBES["skips"]) + pair("right", "    return 1\n"))
     assert both.verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    ("fake", "says"),
+    [
+        ("import minisgl\n", r"stub_engine.py:1: minisgl may only be imported inside a function"),
+        ("from minisgl.core import Loop\n", r"stub_engine.py:1: minisgl.core may only"),
+        ("x = 1\ndef f(:\n", r"stub_engine.py:2: .*; mend that line"),
+    ],
+)
+def test_a_fake_is_refused_for_what_a_test_file_is(
+    book: RunnableBook, fake: str, says: str
+) -> None:
+    book.write("tests/fakes/stub_engine.py", fake)
+    text = HEAD + "import stub_engine\n" + pair("right", "    return 1\n")
+    with pytest.raises(UserError, match=says):
+        run(book, text)
+    shown = text_of(book.check("tests"))
+    assert re.search(says, shown) and "Traceback" not in shown
+
+
+def test_a_fake_may_import_the_code_under_test_inside_a_function(book: RunnableBook) -> None:
+    fake = "def loop():\n    from minisgl.core import Loop\n\n    return Loop([1]).ids\n"
+    book.write("tests/fakes/stub_engine.py", fake)
+    text = HEAD + "from stub_engine import loop\n"
+    found = run(book, text + pair("right", "    return loop()\n", "    equal(got, [1], 'ids')\n"))
+    assert verdicts(found) == {"right": "passed"}

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from steplib.errors import UserError
 from steplib.outcome import Job
 from steplib.paths import ROOT
+from steplib.testfiles import check_fake
 from steplib.tree import Tree
 
 SHARED = ("steps/book.py", "tests/pairs.py")
@@ -53,12 +54,15 @@ def staged(tree: Tree, root: Path, sources: Iterable[Path]) -> Iterator[Stage]:
 
 
 def fakes(root: Path, sources: Iterable[Path]) -> list[Path]:
-    """The files of tests/fakes that the sources import, at any depth of their code."""
+    """The files of tests/fakes that the sources import, at any depth of their code; each sound."""
     folder = root / "tests" / "fakes"
     if not folder.is_dir():
         return []
     names = {name for source in sources for name in _imported(source)}
-    return sorted(folder / f"{n}.py" for n in names if (folder / f"{n}.py").is_file())
+    found = sorted(folder / f"{n}.py" for n in names if (folder / f"{n}.py").is_file())
+    for path in found:
+        check_fake(path)
+    return found
 
 
 def _imported(source: Path) -> Iterator[str]:

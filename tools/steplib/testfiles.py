@@ -38,12 +38,7 @@ class TestFile:
 
 def read(path: Path) -> TestFile:
     """The pairs of a test file; UserError when half of a pair is missing, or for a bad import."""
-    try:
-        module = ast.parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path.name} is missing; write it.") from None
-    except SyntaxError as error:
-        raise UserError(f"{path.name}:{error.lineno}: {error.msg}; mend that line.") from None
+    module = _parsed(path)
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     _check_names(module, path.name)
     halves = {
@@ -56,6 +51,24 @@ def read(path: Path) -> TestFile:
     _check_imports(module, functions, path.name)
     probes = [node for name, node in functions.items() if name.startswith("probe_")]
     return TestFile(path, tuple(_pair(node) for node in probes))
+
+
+def check_fake(path: Path) -> None:
+    """UserError for a file of tests/fakes that isn't Python, or imports the code under test."""
+    _check_imports(_parsed(path), {}, path.name, inside="a function")
+
+
+def _parsed(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path.name} is missing; write it.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path.name} is not UTF-8 text; save it as UTF-8.") from None
+    except ValueError as error:
+        raise UserError(f"{path.name}: {error}; mend it.") from None
+    except SyntaxError as error:
+        raise UserError(f"{path.name}:{error.lineno}: {error.msg}; mend that line.") from None
 
 
 def _check_names(module: ast.Module, file: str) -> None:
@@ -85,13 +98,15 @@ def _pair(node: ast.FunctionDef) -> Pair:
     return Pair(node.name.removeprefix("probe_"), node.lineno, tuple(map(str, bugs)))
 
 
-def _check_imports(module: ast.Module, functions: dict[str, ast.FunctionDef], file: str) -> None:
+def _check_imports(
+    module: ast.Module, functions: dict[str, ast.FunctionDef], file: str, inside: str = "a probe"
+) -> None:
     judges = [node for name, node in functions.items() if name.startswith("judge_")]
     for node in [*module.body, *(inner for judge in judges for inner in ast.walk(judge))]:
         for name in _imported(node):
             if name.partition(".")[0] not in _IMPORTABLE:
                 raise UserError(
-                    f"{file}:{node.lineno}: {name} may only be imported inside a probe; "  # type: ignore[attr-defined]
+                    f"{file}:{node.lineno}: {name} may only be imported inside {inside}; "  # type: ignore[attr-defined]
                     "the tool's own process never runs the code under test."
                 )
 
