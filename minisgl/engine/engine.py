@@ -132,7 +132,7 @@ class Engine:
         next_tokens = self.sampler.sample(logits[: batch.size], args).to(torch.int32)
         on_cpu = next_tokens.to("cpu", non_blocking=True)
         done = new_event(self.device)
-        done.record(self.stream)
+        done.record()  # in the stream that the copy was queued on, which is the current one
         return ForwardOutput(next_tokens, on_cpu, done)
 
     def shutdown(self) -> None:
