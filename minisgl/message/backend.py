@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from minisgl.core import SamplingParams
 
+from .utils import deserialize_type, serialize_type
+
 
 @dataclass
 class BaseBackendMsg:
     """Anything that the scheduler may be told."""
+
+    def encoder(self) -> dict[str, Any]:
+        """Return the message as a map for msgpack."""
+        return serialize_type(self)
+
+    @staticmethod
+    def decoder(json: dict[str, Any]) -> BaseBackendMsg:
+        """Return the message that a map describes; raises MessageError for another map."""
+        msg: BaseBackendMsg = deserialize_type(_TYPES, json)
+        return msg
+
+
+@dataclass
+class BatchBackendMsg(BaseBackendMsg):
+    """Several messages at once, in order."""
+
+    data: list[BaseBackendMsg]
+
+
+@dataclass
+class ExitMsg(BaseBackendMsg):
+    """Stop serving."""
 
 
 @dataclass
@@ -28,3 +53,9 @@ class AbortBackendMsg(BaseBackendMsg):
     """Stop request uid, wherever it is; without effect when there is none."""
 
     uid: int
+
+
+_TYPES = {
+    cls.__name__: cls
+    for cls in (BatchBackendMsg, ExitMsg, UserMsg, AbortBackendMsg, SamplingParams)
+}

@@ -1,13 +1,36 @@
-"""Messages from the scheduler to whoever turns tokens into text."""
+"""Messages to those who turn text into tokens and tokens into text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from minisgl.core import SamplingParams
+
+from .utils import deserialize_type, serialize_type
 
 
 @dataclass
 class BaseTokenizerMsg:
     """Anything that a tokenizer or detokenizer may be told."""
+
+    @staticmethod
+    def encoder(msg: BaseTokenizerMsg) -> dict[str, Any]:
+        """Return the message as a map for msgpack."""
+        return serialize_type(msg)
+
+    @staticmethod
+    def decoder(json: dict[str, Any]) -> BaseTokenizerMsg:
+        """Return the message that a map describes; raises MessageError for another map."""
+        msg: BaseTokenizerMsg = deserialize_type(_TYPES, json)
+        return msg
+
+
+@dataclass
+class BatchTokenizerMsg(BaseTokenizerMsg):
+    """Several messages at once, in order."""
+
+    data: list[BaseTokenizerMsg]
 
 
 @dataclass
@@ -21,3 +44,25 @@ class DetokenizeMsg(BaseTokenizerMsg):
     next_token: int
     finished: bool
     error: str | None = None
+
+
+@dataclass
+class TokenizeMsg(BaseTokenizerMsg):
+    """A request as its client sent it: plain text, or the messages of a chat."""
+
+    uid: int
+    text: str | list[dict[str, str]]
+    sampling_params: SamplingParams
+
+
+@dataclass
+class AbortMsg(BaseTokenizerMsg):
+    """The client of request uid has gone."""
+
+    uid: int
+
+
+_TYPES = {
+    cls.__name__: cls
+    for cls in (BatchTokenizerMsg, DetokenizeMsg, TokenizeMsg, AbortMsg, SamplingParams)
+}
