@@ -9,7 +9,7 @@ import torch
 
 from minisgl.core import SamplingParams
 
-from .utils import deserialize_type, serialize_type
+from .utils import decode_message, serialize_type
 
 
 @dataclass
@@ -23,8 +23,7 @@ class BaseBackendMsg:
     @staticmethod
     def decoder(json: dict[str, Any]) -> BaseBackendMsg:
         """Return the message that a map describes; raises MessageError for another map."""
-        msg: BaseBackendMsg = deserialize_type(_TYPES, json)
-        return msg
+        return decode_message(BaseBackendMsg, _TYPES, json)
 
 
 @dataclass
@@ -41,11 +40,19 @@ class ExitMsg(BaseBackendMsg):
 
 @dataclass
 class UserMsg(BaseBackendMsg):
-    """A new request. input_ids: (tokens,) int32 on the CPU. No other request may have its uid."""
+    """A new request. input_ids: (tokens,) int32 on the CPU. No other request may have its uid.
+
+    Raises ValueError for input_ids that are not a row of int32 or int64.
+    """
 
     uid: int
     input_ids: torch.Tensor
     sampling_params: SamplingParams
+
+    def __post_init__(self) -> None:
+        ids = self.input_ids
+        if ids.dim() != 1 or ids.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"input_ids are a row of int32, not {ids.dtype} {tuple(ids.shape)}")
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .utils import deserialize_type, serialize_type
+from .utils import decode_message, serialize_type
 
 
 @dataclass
@@ -20,8 +20,7 @@ class BaseFrontendMsg:
     @staticmethod
     def decoder(json: dict[str, Any]) -> BaseFrontendMsg:
         """Return the message that a map describes; raises MessageError for another map."""
-        msg: BaseFrontendMsg = deserialize_type(_TYPES, json)
-        return msg
+        return decode_message(BaseFrontendMsg, _TYPES, json)
 
 
 @dataclass
@@ -33,11 +32,15 @@ class BatchFrontendMsg(BaseFrontendMsg):
 
 @dataclass
 class UserReply(BaseFrontendMsg):
-    """The next piece of the text for request uid; finished: it is the last one."""
+    """The next piece of the text for request uid; finished: it is the last one.
+
+    error: why there is no answer or no more of it, in one sentence; finished is then True.
+    """
 
     uid: int
     incremental_output: str
     finished: bool
+    error: str | None = None
 
 
 _TYPES = {cls.__name__: cls for cls in (BatchFrontendMsg, UserReply)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from minisgl.core import SamplingParams
 
-from .utils import deserialize_type, serialize_type
+from .utils import decode_message, serialize_type
 
 
 @dataclass
@@ -22,8 +22,7 @@ class BaseTokenizerMsg:
     @staticmethod
     def decoder(json: dict[str, Any]) -> BaseTokenizerMsg:
         """Return the message that a map describes; raises MessageError for another map."""
-        msg: BaseTokenizerMsg = deserialize_type(_TYPES, json)
-        return msg
+        return decode_message(BaseTokenizerMsg, _TYPES, json)
 
 
 @dataclass
@@ -38,12 +37,14 @@ class DetokenizeMsg(BaseTokenizerMsg):
     """One token of request uid; finished: it is the last one, an end id included.
 
     error: why the request was refused, in one sentence; next_token is then -1 and finished True.
+    at_end: next_token is an end id that ended the request, and no part of the answer.
     """
 
     uid: int
     next_token: int
     finished: bool
     error: str | None = None
+    at_end: bool = False
 
 
 @dataclass

@@ -15,12 +15,23 @@ Encoder = Callable[[T], dict[str, Any]]
 Decoder = Callable[[dict[str, Any]], T]
 
 
+LINGER_MS = 1000
+"""How long what was put is still sent after stop; a peer that is gone is not waited for longer."""
+
+SUBSCRIBED, UNSUBSCRIBED = b"\x01", b"\x00"
+"""What a broadcast's sender hears of a subscriber that wants every message."""
+
+
 class FrameError(ValueError):
-    """What was received is not one whole msgpack map."""
+    """What was received is not one whole msgpack map, or a map can't be made one."""
 
 
 def _pack(data: dict[str, Any]) -> bytes:
-    packed: bytes = msgpack.packb(data, use_bin_type=True)
+    """Return a map as a frame; raises FrameError for a value that msgpack has no form of."""
+    try:
+        packed: bytes = msgpack.packb(data, use_bin_type=True)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise FrameError(f"a message can't be packed: {error}") from None
     return packed
 
 
@@ -41,11 +52,11 @@ S = TypeVar("S", bound=zmq.Socket[Any])
 def _opened(socket: S, addr: str, create: bool) -> S:
     """Bind socket to addr (create) or connect it, and return it.
 
-    Nothing is dropped for want of room, and closing never waits for a peer that is gone.
+    Nothing is dropped for want of room.
     """
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
-    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.LINGER, LINGER_MS)
     if create:
         socket.bind(addr)
     else:
@@ -139,8 +150,8 @@ class ZmqPubQueue(Generic[T]):
     """The sending end of a broadcast.
 
     subscribers: how many there will be. The first put waits until all have subscribed, since what
-    is published before a subscription has arrived never reaches its subscriber. Raises
-    TimeoutError when some are missing after timeout seconds.
+    is published before a subscription has arrived never reaches its subscriber. It raises
+    TimeoutError when some are missing after timeout seconds, and sends nothing.
     """
 
     def __init__(
@@ -154,17 +165,23 @@ class ZmqPubQueue(Generic[T]):
         self.socket: zmq.Socket[bytes] = _opened(
             zmq.Context.instance().socket(zmq.XPUB), addr, create
         )
-        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # report each subscriber, not the first alone
-        self.encoder, self.missing, self.timeout = encoder, subscribers, timeout
+        # report each one who comes or goes, not the first and the last alone
+        self.socket.setsockopt(zmq.XPUB_VERBOSER, 1)
+        self.encoder, self.subscribers, self.timeout = encoder, subscribers, timeout
+        self.missing = subscribers
 
     def wait_for_subscribers(self) -> None:
-        """Return once all subscribers are there."""
+        """Return once all subscribers are there; raises TimeoutError as put does."""
         end = time.monotonic() + self.timeout
-        while self.missing:
-            left = max(0, end - time.monotonic())
+        while self.missing > 0:
+            left = max(0.0, end - time.monotonic())
             if not self.socket.poll(timeout=int(left * 1000)):
-                raise TimeoutError(f"{self.missing} subscribers have not come in {self.timeout} s")
-            self.missing -= self.socket.recv()[:1] == b"\x01"
+                raise TimeoutError(
+                    f"{self.missing} of {self.subscribers} subscribers are missing "
+                    f"after {self.timeout} s"
+                )
+            notice = self.socket.recv()
+            self.missing += (notice == UNSUBSCRIBED) - (notice == SUBSCRIBED)
 
     def put_raw(self, raw: bytes) -> None:
         """Send what came as raw from another queue."""

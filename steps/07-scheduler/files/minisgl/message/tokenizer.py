@@ -15,9 +15,11 @@ class DetokenizeMsg(BaseTokenizerMsg):
     """One token of request uid; finished: it is the last one, an end id included.
 
     error: why the request was refused, in one sentence; next_token is then -1 and finished True.
+    at_end: next_token is an end id that ended the request, and no part of the answer.
     """
 
     uid: int
     next_token: int
     finished: bool
     error: str | None = None
+    at_end: bool = False
