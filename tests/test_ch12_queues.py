@@ -348,10 +348,11 @@ def judge_raw_frames_are_passed_on_as_they_came(seed: int, got: Any) -> None:
 
 def probe_what_was_put_before_stop_still_arrives(seed: int) -> Any:
     with address() as addr:
-        pull, push = queue("ZmqPullQueue", addr, True), queue("ZmqPushQueue", addr, False)
+        push = queue("ZmqPushQueue", addr, False)
         for uid in UIDS:
             push.put(abort(uid))
         push.stop()
+        pull = queue("ZmqPullQueue", addr, True)  # nobody could receive before
         got = uids(pull, len(UIDS))
         pull.stop()
     return got
