@@ -65,6 +65,10 @@ def deep(levels: int) -> Any:
     return value
 
 
+def wide(levels: int) -> Any:
+    return {key: wide(levels - 1) for key in "abcd"} if levels else "x" * 10_000
+
+
 WRONG: list[tuple[str, Any, str]] = [
     (BACKEND, None, "None"),
     (BACKEND, [], "[]"),
@@ -85,6 +89,10 @@ WRONG: list[tuple[str, Any, str]] = [
     (BACKEND, {**ABORT, "uid": True}, "AbortBackendMsg.uid"),
     (BACKEND, {**ABORT, "uid": 5.0}, "AbortBackendMsg.uid"),
     (BACKEND, {**ABORT, "uid": None}, "AbortBackendMsg.uid"),
+    (BACKEND, {**ABORT, "uid": wide(5)}, "AbortBackendMsg.uid"),
+    (BACKEND, typed("x" * 1_000_000), "xxx"),
+    (BACKEND, {**ABORT, "y" * 1_000_000: 1}, "yyy"),
+    (BACKEND, {**ABORT, "uid": b"z" * 1_000_000}, "zzz"),
     (BACKEND, {**ABORT, "uid": deep(100)}, "AbortBackendMsg.uid"),
     (BACKEND, {**ABORT, "uid": deep(50_000)}, "nested"),
     (BACKEND, typed("BatchBackendMsg", data=ABORT), "BatchBackendMsg.data"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import reprlib
 import types
 import typing
 from collections.abc import Mapping
 from functools import cache
-from reprlib import repr as shown
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,7 +50,7 @@ def _serialize_any(value: Any) -> Any:
             if (
                 not isinstance(key, str) or key == TYPE
             ):  # a client's map must not pass for a message
-                raise MessageError(f"a map in a message can't have the key {shown(key)}")
+                raise MessageError(f"a map in a message can't have the key {_shown(key)}")
         return {key: _serialize_any(item) for key, item in value.items()}
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return value
@@ -83,17 +83,17 @@ def deserialize_type(cls_map: Mapping[str, type], data: dict[str, Any]) -> Any:
     missing or an extra field, a value of another type than the field's, or one that is refused.
     """
     if not isinstance(data, dict) or TYPE not in data:
-        raise MessageError(f"a message is a map with the key {TYPE!r}, not {shown(data)}")
+        raise MessageError(f"a message is a map with the key {TYPE!r}, not {_shown(data)}")
     name = data[TYPE]
     if not isinstance(name, str) or name not in cls_map:
-        raise MessageError(f"there is no message type {shown(name)}")
+        raise MessageError(f"there is no message type {_shown(name)}")
     cls = cls_map[name]
     hints = _hints(cls)
     _same_keys(name, data, hints)
     values = {key: _deserialize_any(cls_map, data[key]) for key in hints}
     for key, hint in hints.items():
         if not _fits(values[key], hint):
-            raise MessageError(f"{name}.{key} can't be {shown(data[key])}")
+            raise MessageError(f"{name}.{key} can't be {_shown(data[key])}")
     try:
         return cls(**values)
     except ValueError as error:
@@ -104,7 +104,7 @@ def _same_keys(name: str, data: dict[str, Any], wanted: Mapping[str, Any]) -> No
     given = data.keys() - {TYPE}
     for wrong, what in ((wanted.keys() - given, "lacks"), (given - wanted.keys(), "doesn't have")):
         if wrong:
-            raise MessageError(f"{name} {what} the field {shown(min(map(str, wrong)))}")
+            raise MessageError(f"{name} {what} the field {_shown(min(map(str, wrong)))}")
 
 
 def _deserialize_any(cls_map: Mapping[str, type], data: Any) -> Any:
@@ -124,16 +124,16 @@ def _tensor(data: dict[str, Any]) -> torch.Tensor:
     _same_keys("Tensor", data, {"dtype": str, "shape": list, "data": bytes})
     dtype, shape, raw = data["dtype"], data["shape"], data["data"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise MessageError(f"a tensor's dtype can't be {shown(dtype)}")
+        raise MessageError(f"a tensor's dtype can't be {_shown(dtype)}")
     if not _fits(shape, list[int]) or any(not 0 <= size < 2**31 for size in shape):
-        raise MessageError(f"a tensor's shape can't be {shown(shape)}")
+        raise MessageError(f"a tensor's shape can't be {_shown(shape)}")
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if len(shape) > 8 or not isinstance(raw, bytes) or len(raw) != size:
-        raise MessageError(f"a tensor of {dtype} and shape {shown(shape)} is {size} bytes")
+        raise MessageError(f"a tensor of {dtype} and shape {_shown(shape)} is {size} bytes")
     try:
         return torch.from_numpy(np.ndarray(shape, dtype, raw).copy())
     except (ValueError, RuntimeError) as error:  # such as (0, 2**31 - 1, 2**31 - 1, ...)
-        raise MessageError(f"a tensor can't have the shape {shown(shape)}: {error}") from None
+        raise MessageError(f"a tensor can't have the shape {_shown(shape)}: {error}") from None
 
 
 @cache
@@ -156,3 +156,9 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def _shown(value: Any, limit: int = 80) -> str:
+    """Return a value as text that stays short, however large the value."""
+    text = reprlib.repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}..."
