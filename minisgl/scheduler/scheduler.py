@@ -157,7 +157,7 @@ class Scheduler(SchedulerIOMixin):
         req.append_host(token)
         at_end = token in self.eos_token_ids and not req.sampling_params.ignore_eos
         finished = at_end or req.is_complete
-        reply.append(DetokenizeMsg(req.uid, token, finished))
+        reply.append(DetokenizeMsg(req.uid, token, finished, at_end=at_end))
         if finished:
             self.decode_manager.remove_req(req)
             self.finished_reqs.add(req)

@@ -3,6 +3,14 @@
 from .hf import cached_load_hf_config, download_hf_weight, load_tokenizer
 from .logger import init_logger
 from .misc import UNSET, Unset, align_ceil, align_down, call_if_main, div_ceil, div_even
+from .mp import (
+    ZmqAsyncPullQueue,
+    ZmqAsyncPushQueue,
+    ZmqPubQueue,
+    ZmqPullQueue,
+    ZmqPushQueue,
+    ZmqSubQueue,
+)
 from .registry import Registry
 from .torch_utils import nvtx_annotate, torch_dtype
 
@@ -10,6 +18,12 @@ __all__ = [
     "UNSET",
     "Registry",
     "Unset",
+    "ZmqAsyncPullQueue",
+    "ZmqAsyncPushQueue",
+    "ZmqPubQueue",
+    "ZmqPullQueue",
+    "ZmqPushQueue",
+    "ZmqSubQueue",
     "align_ceil",
     "align_down",
     "cached_load_hf_config",

@@ -1,0 +1,328 @@
+"""Chapter 13: the pieces of a stream are the text of its tokens, whatever the tokens are."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pairs import checkpoint, equal, public_bug, truth
+
+PIECES = ("▁", "▁▁", "▁a", "▁atoms", "▁with", "b", "é", "你")
+TOKENS = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *PIECES)
+BYTE = 3  # the id of the first byte token
+
+PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
+OTHERS = (byte for byte in range(256) if byte not in PRINTABLE)
+CHARS = {byte: chr(byte) for byte in PRINTABLE} | {
+    byte: chr(256 + i) for i, byte in enumerate(OTHERS)
+}
+"""How byte-level tokenizers write each byte, since GPT-2."""
+
+
+def sentencepiece() -> Any:
+    """A tokenizer of the tokenizers library in SentencePiece's manner: spaces as ▁, bytes apart."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    vocab = {token: i for i, token in enumerate(TOKENS)}
+    made = Tokenizer(models.BPE(vocab, [], unk_token="<unk>", byte_fallback=True))
+    space = [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    made.normalizer = normalizers.Sequence(space)
+    text = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    made.decoder = decoders.Sequence([*text, decoders.Strip(" ", 1, 0)])
+    return made
+
+
+@lru_cache
+def vocabulary(name: str) -> dict[int, str]:
+    """Each id's token, as the tokenizer writes it."""
+    if name == "sentencepiece":
+        return dict(enumerate(TOKENS))
+    facts = json.loads((Path(checkpoint(name)) / "tokenizer.json").read_text(encoding="utf-8"))
+    added = {token["id"]: token["content"] for token in facts["added_tokens"]}
+    return {i: token for token, i in facts["model"]["vocab"].items()} | added
+
+
+def whole(name: str, ids: list[int]) -> str:
+    """The text of ids: what a judge knows of decoding, in plain Python."""
+    tokens = [vocabulary(name)[i] for i in ids if i in vocabulary(name)]
+    if name != "sentencepiece":
+        byte = {char: byte for byte, char in CHARS.items()}
+        return bytes(byte[char] for char in "".join(tokens)).decode(errors="replace")
+    text = ""
+    for are_bytes, run in groupby(tokens, lambda token: token.startswith("<0x")):
+        if are_bytes:
+            data = bytes(int(token[3:5], 16) for token in run)
+            try:
+                text += data.decode()
+            except UnicodeDecodeError:
+                text += "\ufffd" * len(data)
+        else:
+            text += "".join(run).replace("▁", " ")
+    return text.removeprefix(" ")
+
+
+def piece(token: str) -> int:
+    return BYTE + 256 + PIECES.index(token)
+
+
+def in_bytes(name: str, data: bytes) -> list[int]:
+    """Data as tokens of one byte each; a byte that has no token is left out."""
+    if name == "sentencepiece":
+        return [BYTE + byte for byte in data]
+    ids = {token: i for i, token in vocabulary(name).items()}
+    return [ids[CHARS[byte]] for byte in data if CHARS[byte] in ids]
+
+
+def manager(name: str) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
+    from minisgl.tokenizer.detokenize import DetokenizeManager
+    from minisgl.utils import load_tokenizer
+
+    if name == "sentencepiece":
+        return DetokenizeManager(PreTrainedTokenizerFast(tokenizer_object=sentencepiece()))
+    return DetokenizeManager(load_tokenizer(checkpoint(name)))
+
+
+def message(uid: int, token: int, finished: bool = False, **more: Any) -> Any:
+    from minisgl.message import DetokenizeMsg
+
+    return DetokenizeMsg(uid, token, finished, **more)
+
+
+def stream(made: Any, ids: list[int], uid: int = 0) -> tuple[list[str], int]:
+    """The piece of each token, and the most tokens that were kept meanwhile."""
+    pieces, widest = [], 0
+    for i, token in enumerate(ids):
+        pieces += made.detokenize([message(uid, token, i == len(ids) - 1)])
+        if uid in made.decode_map:
+            widest = max(widest, len(made.decode_map[uid].decoded_ids))
+    return pieces, widest
+
+
+def drawn(name: str, seed: int, streams: int = 60) -> list[list[int]]:
+    """Streams of random tokens, many of them of single bytes, some in no vocabulary."""
+    rng = np.random.default_rng(seed)
+    size = len(vocabulary(name))
+    lone = in_bytes(name, bytes(rng.integers(0, 256, 64).tolist()))
+    text = in_bytes(name, "aé你😀 ".encode())
+    kinds = [lone, text, list(range(size)), list(range(size - 8, size + 2))]
+    made = []
+    for i in range(streams):
+        pools = [kinds[k] for k in rng.integers(0, 4, 1 + i % 4)]
+        made.append([int(rng.choice(pools[t % len(pools)])) for t in range(1 + i)])
+    return made
+
+
+def joined(name: str, seed: int) -> Any:
+    made = manager(name)
+    return [stream(made, ids)[0] for ids in drawn(name, seed)]
+
+
+def check_joined(name: str, seed: int, got: Any) -> None:
+    for pieces, ids in zip(got, drawn(name, seed), strict=True):
+        equal("".join(pieces), whole(name, ids), f"the pieces of {ids}")
+
+
+def probe_pieces_of_byte_level_tokens_are_the_whole_text(seed):
+    return joined("tiny-qwen3", seed)
+
+
+def judge_pieces_of_byte_level_tokens_are_the_whole_text(seed, got):
+    check_joined("tiny-qwen3", seed, got)
+
+
+def probe_pieces_of_sentencepiece_tokens_are_the_whole_text(seed):
+    return joined("sentencepiece", seed)
+
+
+def judge_pieces_of_sentencepiece_tokens_are_the_whole_text(seed, got):
+    check_joined("sentencepiece", seed, got)
+
+
+def probe_pieces_of_the_real_tokenizer_are_the_whole_text(seed):
+    return joined("smollm2-135m", seed)
+
+
+def judge_pieces_of_the_real_tokenizer_are_the_whole_text(seed, got):
+    check_joined("smollm2-135m", seed, got)
+
+
+@public_bug("B75")
+def probe_a_character_in_several_tokens_comes_whole(seed):
+    made = manager("tiny-qwen3")
+    ids = [in_bytes("tiny-qwen3", text.encode()) for text in ("ď", "😀", "aé")]
+    apart = manager("sentencepiece")
+    last = [*in_bytes("sentencepiece", "😀".encode()), piece("b")]
+    return [[stream(made, tokens)[0] for tokens in ids], stream(apart, last)[0]]
+
+
+def judge_a_character_in_several_tokens_comes_whole(seed, got):
+    equal(got[0], [["", "ď"], ["", "", "", "😀"], ["a", "", "é"]], "pieces of byte-level tokens")
+    equal(got[1], ["", "", "", "", "😀b"], "pieces of byte tokens and one that ends their run")
+
+
+ENDLESS = {"continued": b"\x80", "begun": b"\xe4", "never": b"\xff", "half": b"\xf0\x9f"}
+
+
+@public_bug("B76")
+def probe_two_thousand_bytes_that_are_no_text_flow_in_linear_time(seed):
+    found = {}
+    for name in ("tiny-qwen3", "sentencepiece"):
+        for kind, data in ENDLESS.items():
+            made = manager(name)
+            decode, work = made.tokenizer.decode, []
+
+            def counted(ids, decode=decode, work=work, **options):
+                work.append(len(ids))
+                return decode(ids, **options)
+
+            made.tokenizer.decode = counted
+            ids = (in_bytes(name, data) * 2000)[:2000]
+            pieces, widest = stream(made, ids)
+            late = sum(len(text) for text in pieces[-8:])
+            found[f"{name} {kind}"] = ["".join(pieces), widest, sum(work), late]
+    return found
+
+
+def judge_two_thousand_bytes_that_are_no_text_flow_in_linear_time(seed, got):
+    equal(len(got), 8, "kinds of streams")
+    for kind, (text, widest, work, late) in got.items():
+        name, _, data = kind.partition(" ")
+        ids = (in_bytes(name, ENDLESS[data]) * 2000)[:2000]
+        equal(text, whole(name, ids), f"the text of {kind}")
+        truth(widest <= 64, f"{kind}: at most 64 tokens are kept", widest)
+        truth(work <= 100 * 2000, f"{kind}: at most 100 tokens are decoded for each", work)
+        truth(late <= 16, f"{kind}: the text comes as the tokens do, not at the end", late)
+
+
+def probe_a_long_text_in_byte_tokens_flows_too(seed):
+    made = manager("sentencepiece")
+    pieces, widest = stream(made, in_bytes("sentencepiece", "你a".encode() * 500))
+    return [pieces, widest]
+
+
+def judge_a_long_text_in_byte_tokens_flows_too(seed, got):
+    pieces, widest = got
+    equal("".join(pieces), "你a" * 500, "the text")
+    truth(widest <= 64, "at most 64 tokens are kept", widest)
+    truth(max(map(len, pieces)) <= 32, "no piece is longer than 32 characters", pieces[-1])
+
+
+@public_bug("B78")
+def probe_leading_spaces_are_kept(seed):
+    made = manager("sentencepiece")
+    asked = [["▁atoms", "▁with"], ["▁", "▁a"], ["▁▁", "▁", "b", "▁", "▁", "▁a"], ["▁a"] * 50]
+    streams = [[piece(token) for token in tokens] for tokens in asked]
+    return [streams, [stream(made, ids)[0] for ids in streams]]
+
+
+def judge_leading_spaces_are_kept(seed, got):
+    streams, pieces = got
+    equal(pieces[0], ["atoms", " with"], "two words")
+    equal("".join(pieces[3]), " ".join("a" * 50), "a text longer than the window")
+    for ids, each in zip(streams, pieces, strict=True):
+        equal("".join(each), whole("sentencepiece", ids), "the text with its spaces")
+
+
+@public_bug("B79")
+def probe_nothing_is_lost_at_the_end_but_the_end_id(seed):
+    made = manager("tiny-qwen3")
+    end = made.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    (a, half) = in_bytes("tiny-qwen3", b"a\xf0")
+    cut = [message(1, a), message(1, half, True)]
+    ended = [message(2, a), message(2, half), message(2, end, True, at_end=True)]
+    ignored = [message(3, a), message(3, end), message(3, end, True)]
+    alone = [message(4, end, True, at_end=True)]
+    return [made.detokenize(msgs) for msgs in (cut, ended, ignored, alone)]
+
+
+def judge_nothing_is_lost_at_the_end_but_the_end_id(seed, got):
+    cut, ended, ignored, alone = got
+    equal(cut, ["a", "\ufffd"], "half a character at the end of the last token")
+    equal(ended, ["a", "", "\ufffd"], "half a character before the end id")
+    equal(ignored, ["a", "<|im_end|>", "<|im_end|>"], "end ids that don't end anything")
+    equal(alone, [""], "an answer that is empty")
+
+
+@public_bug("B73")
+def probe_aborted_requests_leave_nothing(seed):
+    made = manager("tiny-qwen3")
+    ids = in_bytes("tiny-qwen3", b"a\xf0")
+    late = []
+    for uid in range(1000):
+        made.detokenize([message(uid, token) for token in ids])
+        made.abort(uid)
+        late += made.detokenize([message(uid, ids[0]), message(uid, ids[1])])
+    kept = len(made.decode_map)
+    for uid in range(1000, 30_000):
+        made.abort(uid)
+    return [kept, sorted(set(late)), len(made.decode_map), len(made.aborted)]
+
+
+def judge_aborted_requests_leave_nothing(seed, got):
+    kept, late, at_end, remembered = got
+    equal(kept, 0, "requests whose state is kept after 1,000 aborts with late tokens")
+    equal(late, [""], "the text of tokens that come after the abort")
+    equal(at_end, 0, "requests whose state is kept after aborts of unknown ones")
+    truth(0 < remembered <= 10_000, "at most 10,000 aborts are remembered", remembered)
+
+
+def probe_finished_and_refused_requests_leave_nothing(seed):
+    made = manager("tiny-qwen3")
+    a, b = in_bytes("tiny-qwen3", b"ab")
+    texts = made.detokenize([message(1, a), message(2, b), message(1, b), message(3, a)])
+    running = sorted(made.decode_map)
+    made.abort(3)
+    texts += made.detokenize(
+        [message(2, a, True), message(3, a, True), message(1, -1, True, error="no")]
+    )
+    texts += made.detokenize([message(4, -1, True, error="no")])
+    return [texts, running, len(made.decode_map), len(made.aborted)]
+
+
+def judge_finished_and_refused_requests_leave_nothing(seed, got):
+    equal(got[0], ["a", "b", "b", "a", "a", "", "", ""], "each message's text, in order")
+    equal(got[1], [1, 2, 3], "requests with state while they run")
+    equal(got[2:], [0, 0], "states, and aborts that are still waited for, at the end")
+
+
+def probe_a_stream_is_the_text_of_the_same_request_offline(seed):
+    import torch
+
+    from minisgl.core import SamplingParams
+    from minisgl.llm import LLM
+
+    model = LLM(checkpoint("tiny-qwen3"), torch.float32, max_running_req=2, num_page_override=64)
+    a, half = in_bytes("tiny-qwen3", b"a\xf0")
+    end = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    take, device = model.offline_send_result, model.engine.device
+    streams = []
+    for script, ignore in (([a, end], False), ([a, half, a], False), ([half, a, end], True)):
+        made, pieces, tokens = manager("tiny-qwen3"), [], iter(script)
+
+        def answer(reply, made=made, pieces=pieces):
+            pieces += made.detokenize(reply)
+            take(reply)
+
+        def sample(logits, args, tokens=tokens):
+            return torch.tensor([next(tokens)], device=device)
+
+        model.offline_send_result, model.engine.sampler.sample = answer, sample
+        params = SamplingParams(max_tokens=len(script), ignore_eos=ignore)
+        text = model.generate([[5, 6]], params, use_tqdm=False)[0]["text"]
+        streams.append(["".join(pieces), text, len(made.decode_map)])
+    model.shutdown()
+    return streams
+
+
+def judge_a_stream_is_the_text_of_the_same_request_offline(seed, got):
+    want = ["a", "a\ufffda", "\ufffda<|im_end|>"]
+    equal([streamed for streamed, *_ in got], want, "the streams")
+    equal([text for _, text, _ in got], want, "the answers of LLM.generate")
+    equal([left for *_, left in got], [0, 0, 0], "states at the end")

@@ -1,0 +1,266 @@
+"""Chapter 13: the worker between server and scheduler, reached through sockets only."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import tempfile
+import threading
+from contextlib import contextmanager
+from typing import Any
+
+from pairs import checkpoint, equal, error_of, public_bug, refused, truth
+
+MODEL = "tiny-qwen3"
+
+
+class Office:
+    """Probe side: the ends of the three queues around a worker that runs in a thread."""
+
+    def __init__(self, folder: str) -> None:
+        from minisgl.message import BaseBackendMsg, BaseFrontendMsg, BaseTokenizerMsg
+        from minisgl.utils import ZmqPullQueue, ZmqPushQueue
+
+        self.addresses = {
+            name: f"ipc://{folder}/{name}" for name in ("addr", "backend_addr", "frontend_addr")
+        }
+        self.inbox = ZmqPushQueue(self.addresses["addr"], False, BaseTokenizerMsg.encoder)
+        self.backend = ZmqPullQueue(self.addresses["backend_addr"], True, BaseBackendMsg.decoder)
+        self.frontend = ZmqPullQueue(self.addresses["frontend_addr"], True, BaseFrontendMsg.decoder)
+        self.ready: queue.Queue[str] = queue.Queue()
+
+    def start(self, **settings: Any) -> str:
+        from minisgl.tokenizer import tokenize_worker
+
+        fixed = {"tokenizer_path": checkpoint(MODEL), "create": True, "local_bs": 8}
+        given = {**fixed, **self.addresses, "ack_queue": self.ready, **settings}
+        threading.Thread(target=tokenize_worker, kwargs=given, daemon=True).start()
+        return self.ready.get(timeout=60)
+
+    def get(self, side: Any, count: int) -> list[list[Any]]:
+        """The next messages of one side, count in all, each batch as a list of its own."""
+        got: list[list[Any]] = []
+        while sum(map(len, got)) < count:
+            assert side.socket.poll(timeout=20_000), f"only {got} came within 20 s"
+            msg = side.get()
+            got.append(msg.data if hasattr(msg, "data") else [msg])
+        return got
+
+    def replies(self, count: int) -> list[Any]:
+        flat = [msg for batch in self.get(self.frontend, count) for msg in batch]
+        return [[msg.uid, msg.incremental_output, msg.finished, msg.error] for msg in flat]
+
+    def requests(self, count: int) -> list[Any]:
+        flat = [msg for batch in self.get(self.backend, count) for msg in batch]
+        shown = [[type(msg).__name__, msg.uid] for msg in flat]
+        ids = [msg.input_ids.tolist() if hasattr(msg, "input_ids") else None for msg in flat]
+        return [[*kind, tokens] for kind, tokens in zip(shown, ids, strict=True)]
+
+
+@contextmanager
+def office() -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Office(folder)
+
+
+def ask(uid: int, text: Any, **params: Any) -> Any:
+    from minisgl.core import SamplingParams
+    from minisgl.message import TokenizeMsg
+
+    return TokenizeMsg(uid, text, SamplingParams(**params))
+
+
+def said(uid: int, token: int, finished: bool = False, **more: Any) -> Any:
+    from minisgl.message import DetokenizeMsg
+
+    return DetokenizeMsg(uid, token, finished, **more)
+
+
+def tokens(text: str) -> list[int]:
+    from minisgl.utils import load_tokenizer
+
+    return list(load_tokenizer(checkpoint(MODEL)).encode(text))
+
+
+def probe_each_kind_of_message_goes_to_its_side(seed):
+    from minisgl.message import AbortMsg
+
+    with office() as o:
+        acks = [o.start(tokenizer_id=3)]
+        o.inbox.put(ask(5, "Hello", max_tokens=7, temperature=0.5))
+        (asked,) = o.get(o.backend, 1)[0]
+        params = asked.sampling_params
+        first = [asked.uid, asked.input_ids.tolist(), params.max_tokens, params.temperature]
+        ids = tokens("Hi 😀")
+        for i, token in enumerate(ids):
+            o.inbox.put(said(5, token, i == len(ids) - 1))
+        replies = o.replies(len(ids))
+        o.inbox.put(AbortMsg(6))
+        stop = o.requests(1)
+        return [
+            [acks[0] != "", o.ready.empty()],
+            first == [5, tokens("Hello"), 7, 0.5],
+            replies,
+            stop,
+            o.frontend.empty(),
+        ]
+
+
+def judge_each_kind_of_message_goes_to_its_side(seed, got):
+    ready, is_same, replies, stop, is_quiet = got
+    equal(ready, [True, True], "one message when ready, and no other")
+    truth(is_same, "a request has its uid, its ids and its params")
+    equal("".join(text for _, text, *_ in replies), "Hi 😀", "the text of the replies")
+    equal([reply[0] for reply in replies], [5] * len(replies), "whose they are")
+    ends = [reply[2] for reply in replies]
+    equal(ends, [False] * (len(ends) - 1) + [True], "which is the last")
+    equal(stop, [["AbortBackendMsg", 6, None]], "what an abort becomes")
+    truth(is_quiet, "nothing else was answered")
+
+
+class Kept(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage() + str(record.exc_info or ""))
+
+
+def probe_what_is_no_message_is_logged_without_its_text(seed):
+    import msgpack
+
+    from minisgl.message import BaseTokenizerMsg
+
+    wrong = [
+        b"secret",
+        b"",
+        msgpack.packb("secret"),
+        msgpack.packb({"__type__": "secret"}),
+        msgpack.packb({"__type__": "AbortMsg", "uid": "secret"}),
+        msgpack.packb({**BaseTokenizerMsg.encoder(ask(1, "secret")), "more": "secret"}),
+        msgpack.packb(BaseTokenizerMsg.encoder(ask(1, "secret")))[:-5],
+        msgpack.packb({"__type__": "BatchTokenizerMsg", "data": [{"secret": 1}]}),
+    ]
+    with office() as o:
+        o.start()
+        kept = Kept()
+        logging.getLogger("minisgl.tokenizer.server").addHandler(kept)
+        for raw in wrong:
+            o.inbox.socket.send(raw)
+            o.inbox.put(said(1, tokens("a")[0]))
+        replies = o.replies(len(wrong))
+        o.inbox.put(ask(2, [{"role": "user"}]))
+        o.inbox.put(ask(3, "a"))
+        return [len(wrong), replies, o.requests(1)[0][1], kept.lines]
+
+
+def judge_what_is_no_message_is_logged_without_its_text(seed, got):
+    count, replies, served, lines = got
+    equal(replies, [[1, "a", False, None]] * count, "the replies to what came between")
+    equal(served, 3, "the request that is served afterwards")
+    truth(len(lines) >= count, "each is logged", lines)
+    equal([line for line in lines if "secret" in line], [], "lines with the text of a message")
+
+
+def probe_a_prompt_without_tokens_is_answered_with_the_reason(seed):
+    with office() as o:
+        o.start()
+        o.inbox.put(ask(1, [{"role": "user"}]))
+        o.inbox.put(ask(2, "a"))
+        o.inbox.put(said(3, -1, True, error="the prompt is empty"))
+        replies = {reply[0]: reply[1:] for reply in o.replies(2)}
+        served = o.requests(1)
+        return [replies[1], replies[3], served[0][:2], o.frontend.empty(), o.backend.empty()]
+
+
+def judge_a_prompt_without_tokens_is_answered_with_the_reason(seed, got):
+    bad, refusal, served, *quiet = got
+    equal(bad[:2], ["", True], "text, and whether it is the last")
+    truth("tokenized" in bad[2] and "template" in bad[2], "the reason, as a sentence", bad[2])
+    equal(refusal, ["", True, "the prompt is empty"], "a refusal of the scheduler")
+    equal(served, ["UserMsg", 2], "the next request")
+    equal(quiet, [True, True], "nothing else was answered")
+
+
+def probe_a_token_without_a_text_ends_its_request_alone(seed):
+    with office() as o:
+        o.start()
+        o.inbox.put(said(1, -5))
+        o.inbox.put(said(1, -5))
+        o.inbox.put(said(2, tokens("a")[0]))
+        return [o.replies(2), o.requests(1)]
+
+
+def judge_a_token_without_a_text_ends_its_request_alone(seed, got):
+    replies, stops = got
+    equal([reply[0] for reply in replies], [1, 2], "who is answered")
+    equal(replies[0][1:3], ["", True], "the request's only reply: text, and that it is the last")
+    truth(bool(replies[0][3]), "it has an error", replies[0])
+    equal(replies[1], [2, "a", False, None], "the other request")
+    equal(stops, [["AbortBackendMsg", 1, None]], "what the scheduler is told")
+
+
+@public_bug("B73")
+def probe_tokens_after_an_abort_are_not_answered(seed):
+    from minisgl.message import AbortMsg
+
+    a, b = tokens("a")[0], tokens("b")[0]
+    with office() as o:
+        o.start()
+        for msg in (said(1, a), AbortMsg(1), said(1, b), said(1, a, True), said(2, b, True)):
+            o.inbox.put(msg)
+        return [o.replies(2), o.requests(1), o.frontend.empty()]
+
+
+def judge_tokens_after_an_abort_are_not_answered(seed, got):
+    equal(got[0], [[1, "a", False, None], [2, "b", True, None]], "the replies")
+    equal(got[1], [["AbortBackendMsg", 1, None]], "what the scheduler is told")
+    truth(got[2], "nothing else was answered")
+
+
+def probe_what_comes_in_together_goes_out_together(seed):
+    from minisgl.message import BatchTokenizerMsg
+
+    a = tokens("a")[0]
+    found = {}
+    for local_bs in (1, 3, 100):
+        with office() as o:
+            for uid in range(7):  # they wait in the queue until the worker is there
+                o.inbox.put(said(uid, a, True))
+            o.start(local_bs=local_bs)
+            sizes = [len(batch) for batch in o.get(o.frontend, 7)]
+            o.inbox.put(BatchTokenizerMsg([said(8, a, True), ask(9, "a"), ask(10, "b")]))
+            one = [[m.uid for m in batch] for batch in o.get(o.backend, 2)]
+            found[str(local_bs)] = [sizes, one, o.replies(1)]
+    return found
+
+
+def judge_what_comes_in_together_goes_out_together(seed, got):
+    for local_bs in (1, 3, 100):
+        sizes, one, last = got[str(local_bs)]
+        equal(sum(sizes), 7, f"replies with local_bs {local_bs}")
+        truth(max(sizes) <= local_bs, f"at most {local_bs} go out together", sizes)
+        equal(one, [[9, 10]], "the requests of a batch")
+        equal(last, [[8, "a", True, None]], "the token of the same batch")
+    truth(max(got["100"][0]) > 1, "what waits is taken together", got["100"][0])
+
+
+def probe_settings_that_cannot_work_are_refused(seed):
+    from minisgl.tokenizer import tokenize_worker
+
+    fixed = {"tokenizer_path": checkpoint(MODEL), "create": True, "local_bs": 8}
+    for name in ("addr", "backend_addr", "frontend_addr"):
+        fixed[name] = f"inproc://never-{name}"
+    wrong = {"model_source": "modelscope", "local_bs": 0}
+    return {
+        key: error_of(lambda key=key, value=value: tokenize_worker(**{**fixed, key: value}))
+        for key, value in wrong.items()
+    }
+
+
+def judge_settings_that_cannot_work_are_refused(seed, got):
+    refused(got["model_source"], "another model source", "modelscope", kind="ValueError")
+    refused(got["local_bs"], "batches of nothing", "local_bs", kind="ValueError")
