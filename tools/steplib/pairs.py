@@ -160,9 +160,11 @@ def judge(pair: Pair, got: Any, judges: ModuleType) -> TestResult:
 def load(path: Path, root: Path) -> ModuleType:
     """Import a test file here, for its judges; `pairs` and fakes are the book's own."""
     with _judging:
-        for shared in (shared_files(root)[1], *fakes(root, [path])):
-            if shared.stem not in sys.modules:
-                _import(shared.stem, shared)
+        if "pairs" not in sys.modules:
+            _import("pairs", shared_files(root)[1])
+        for fake in fakes(root, [path]):  # another book may have one of the same name
+            if getattr(sys.modules.get(fake.stem), "__file__", None) != str(fake):
+                _import(fake.stem, fake)
         return _import(f"judges.{path.stem}", path)
 
 
