@@ -29,7 +29,6 @@ class RequestStatus:
     uid: int
     input_ids: list[int]
     output_ids: list[int] = field(default_factory=list)
-    ignore_eos: bool = False
 
 
 class LLM(Scheduler):
@@ -87,12 +86,7 @@ class LLM(Scheduler):
         """Return the answers' ids. What is left of an interrupted call is cleared by the next."""
         self._is_dirty = True
         self.pending_requests = deque(msgs)
-        self.status_map = {
-            m.uid: RequestStatus(
-                m.uid, m.input_ids.tolist(), ignore_eos=m.sampling_params.ignore_eos
-            )
-            for m in msgs
-        }
+        self.status_map = {m.uid: RequestStatus(m.uid, m.input_ids.tolist()) for m in msgs}
         with tqdm(total=len(msgs), disable=not use_tqdm, unit="request") as self._progress:
             try:
                 self.run_forever()
@@ -164,9 +158,7 @@ class LLM(Scheduler):
 
     def offline_send_result(self, reply: list[DetokenizeMsg]) -> None:
         for msg in reply:
-            status = self.status_map[msg.uid]
-            ended = msg.finished and msg.next_token in self.eos_token_ids
-            if not ended or status.ignore_eos:
-                status.output_ids.append(msg.next_token)
+            if not msg.at_end:
+                self.status_map[msg.uid].output_ids.append(msg.next_token)
             if msg.finished:
                 self._progress.update()

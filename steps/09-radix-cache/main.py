@@ -52,12 +52,7 @@ class Watched(book.offline(Scheduler)):
 
     def forks(self) -> int:
         """Nodes below which the cached sequences part."""
-        nodes, forks = [self.cache.root_node], 0
-        while nodes:
-            children = list(nodes.pop().children.values())
-            forks += len(children) > 1
-            nodes += children
-        return forks
+        return sum(len(node.children) > 1 for node in self.cache.nodes())
 
     def counters(self, uids: range) -> dict[str, int]:
         return {
