@@ -1,12 +1,13 @@
 """What the engine's processes tell each other."""
 
 from .backend import AbortBackendMsg, BaseBackendMsg, BatchBackendMsg, ExitMsg, UserMsg
-from .frontend import BaseFrontendMsg, BatchFrontendMsg, UserReply
+from .frontend import BaseFrontendMsg, BatchFrontendMsg, StatsReply, TokenLogprob, UserReply
 from .tokenizer import (
     AbortMsg,
     BaseTokenizerMsg,
     BatchTokenizerMsg,
     DetokenizeMsg,
+    StatsMsg,
     TokenizeMsg,
 )
 from .utils import MessageError
@@ -23,6 +24,9 @@ __all__ = [
     "DetokenizeMsg",
     "ExitMsg",
     "MessageError",
+    "StatsMsg",
+    "StatsReply",
+    "TokenLogprob",
     "TokenizeMsg",
     "UserMsg",
     "UserReply",

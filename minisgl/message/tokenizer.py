@@ -38,6 +38,8 @@ class DetokenizeMsg(BaseTokenizerMsg):
 
     error: why the request was refused, in one sentence; next_token is then -1 and finished True.
     at_end: next_token is an end id that ended the request, and no part of the answer.
+    prompt_tokens, cached_tokens: the prompt's, and those of them that the prefix cache had.
+    logprob_ids, logprobs: the token itself, then the best, best first; None: not asked for.
     """
 
     uid: int
@@ -45,14 +47,32 @@ class DetokenizeMsg(BaseTokenizerMsg):
     finished: bool
     error: str | None = None
     at_end: bool = False
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    logprob_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+
+
+@dataclass
+class StatsMsg(BaseTokenizerMsg):
+    """How busy the scheduler is: its requests, and the slots of its K/V pool.
+
+    used_tokens: slots that requests hold; cached_tokens: slots that the prefix cache alone keeps.
+    """
+
+    running: int
+    waiting: int
+    used_tokens: int
+    cached_tokens: int
+    total_tokens: int
 
 
 @dataclass
 class TokenizeMsg(BaseTokenizerMsg):
-    """A request as its client sent it: plain text, or the messages of a chat."""
+    """A request as its client sent it: plain text, the messages of a chat, or token ids."""
 
     uid: int
-    text: str | list[dict[str, str]]
+    text: str | list[dict[str, str]] | list[int]
     sampling_params: SamplingParams
 
 
@@ -65,5 +85,5 @@ class AbortMsg(BaseTokenizerMsg):
 
 _TYPES = {
     cls.__name__: cls
-    for cls in (BatchTokenizerMsg, DetokenizeMsg, TokenizeMsg, AbortMsg, SamplingParams)
+    for cls in (BatchTokenizerMsg, DetokenizeMsg, StatsMsg, TokenizeMsg, AbortMsg, SamplingParams)
 }
