@@ -21,6 +21,9 @@ class SamplingParams:
 
     temperature 0 is greedy; top_k -1 and top_p 1.0 switch these filters off; seed makes the
     request's random draws repeatable, whatever else is in its batches.
+    presence_penalty is taken once from the logit of each token that the answer has, and
+    frequency_penalty for each time that it has it. top_logprobs k asks for the log-probabilities
+    of each token and of the k best; None: for none.
     Raises ValueError for a value out of range.
     """
 
@@ -30,13 +33,16 @@ class SamplingParams:
     ignore_eos: bool = False
     max_tokens: int = 1024
     seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("top_k", "max_tokens", "seed"):
+        for name in ("top_k", "max_tokens", "seed", "top_logprobs"):
             value = getattr(self, name)
-            if type(value) is not int and not (name == "seed" and value is None):
+            if type(value) is not int and (value is not None or name in ("top_k", "max_tokens")):
                 raise ValueError(f"{name} must be a whole number, not {value!r}")
-        for name in ("temperature", "top_p"):
+        for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty"):
             if type(value := getattr(self, name)) not in (int, float):
                 raise ValueError(f"{name} must be a number, not {value!r}")
         if not 0.0 <= self.temperature < float("inf"):
@@ -47,11 +53,21 @@ class SamplingParams:
             raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p}")
         if self.max_tokens < 1:
             raise ValueError(f"max_tokens must be at least 1, not {self.max_tokens}")
+        for name in ("presence_penalty", "frequency_penalty"):
+            if not -2.0 <= (value := getattr(self, name)) <= 2.0:
+                raise ValueError(f"{name} must be from -2 to 2, not {value}")
+        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= 20:
+            raise ValueError(f"top_logprobs must be from 0 to 20, not {self.top_logprobs}")
 
     @property
     def is_greedy(self) -> bool:
         """Whether the next token is always the one with the best logit."""
         return self.temperature == 0.0 or self.top_k == 1
+
+    @property
+    def has_penalty(self) -> bool:
+        """Whether the tokens of the answer make themselves less, or more, likely to come again."""
+        return self.presence_penalty != 0.0 or self.frequency_penalty != 0.0
 
 
 @dataclass(eq=False)

@@ -201,7 +201,7 @@ def judge_each_pass_starts_where_the_last_one_ended(seed, got):
 def probe_the_output_has_a_token_per_request_on_device_and_cpu(seed):
     made = engine()
     output = Served(made, prompts(seed)[:3]).step()
-    on_device, on_cpu, event = output
+    on_device, on_cpu, event = output[:3]
     event.synchronize()
     kinds = [str(x.dtype) for x in (on_device, on_cpu)]
     return [list(on_device.shape), kinds, on_device.tolist() == on_cpu.tolist(),

@@ -2,6 +2,6 @@
 
 from .config import EngineConfig
 from .engine import Engine, ForwardOutput
-from .sample import BatchSamplingArgs
+from .sample import BatchSamplingArgs, Logprobs
 
-__all__ = ["BatchSamplingArgs", "Engine", "EngineConfig", "ForwardOutput"]
+__all__ = ["BatchSamplingArgs", "Engine", "EngineConfig", "ForwardOutput", "Logprobs"]

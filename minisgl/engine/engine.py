@@ -22,7 +22,7 @@ from minisgl.utils.device import (
     synchronize,
 )
 
-from .sample import Sampler
+from .sample import Logprobs, Sampler, log_probs
 
 if TYPE_CHECKING:
     from minisgl.core import Batch
@@ -37,11 +37,15 @@ CPU_POOL_BYTES = 2 << 30
 
 
 class ForwardOutput(NamedTuple):
-    """The sampled tokens, (requests,) int32; the copy on the CPU is valid after copy_done_event."""
+    """The sampled tokens, (requests,) int32; the copy on the CPU is valid after copy_done_event.
+
+    logprobs: on the CPU, valid after it too; None when no request of the batch asks for them.
+    """
 
     next_tokens_gpu: torch.Tensor
     next_tokens_cpu: torch.Tensor
     copy_done_event: Event
+    logprobs: Logprobs | None = None
 
 
 class Engine:
@@ -55,6 +59,7 @@ class Engine:
         longest = config.max_seq_len  # refused, if at all, before anything is loaded
         self.device, self.dtype = default_device(), config.dtype
         self.stream = new_stream(self.device)
+        self.tp_cpu_group: torch.distributed.ProcessGroup | None = None  # of ranks: chapter 16
         self.ctx = Context(config.page_size)
         set_global_ctx(self.ctx)
         free_at_start = free_memory(self.device)
@@ -79,7 +84,7 @@ class Engine:
         self.ctx.attn_backend = create_attention_backend(
             config.attention_backend, config.model_config
         )
-        self.sampler = Sampler(self.device, config.model_config.vocab_size)
+        self.sampler = Sampler(self.device, config.model_config.vocab_size, config.max_running_req)
         logger.info(
             "%s on %s: %d pages of %d tokens, at most %d tokens a request",
             config.model_config.architectures[0],
@@ -129,11 +134,15 @@ class Engine:
             logits = self.model.forward()
         for req in batch.reqs:
             req.complete_one()
-        next_tokens = self.sampler.sample(logits[: batch.size], args).to(torch.int32)
-        on_cpu = next_tokens.to("cpu", non_blocking=True)
+        logits = logits[: batch.size]
+        next_tokens = self.sampler.sample(logits, args).to(torch.int32)
+        on_cpu, logprobs = next_tokens.to("cpu", non_blocking=True), None
+        if args.top_logprobs is not None:
+            found = log_probs(logits, next_tokens, args.top_logprobs)
+            logprobs = Logprobs(*(part.to("cpu", non_blocking=True) for part in found))
         done = new_event(self.device)
-        done.record()  # in the stream that the copy was queued on, which is the current one
-        return ForwardOutput(next_tokens, on_cpu, done)
+        done.record()  # in the stream that the copies were queued on, which is the current one
+        return ForwardOutput(next_tokens, on_cpu, done, logprobs)
 
     def shutdown(self) -> None:
         """Wait for the device, then give weights and pool back; nothing can run afterwards."""
