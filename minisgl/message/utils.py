@@ -20,6 +20,9 @@ TYPE = "__type__"
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 """What the numbers of a tensor may be."""
 
+SCALARS = (bool, int, float, str, bytes)
+"""What a map of msgpack holds as it is, beside None."""
+
 M = TypeVar("M")
 
 
@@ -32,13 +35,15 @@ def serialize_type(self: Any) -> dict[str, Any]:
 
     Raises MessageError for what a message can't carry.
     """
-    fields = dataclasses.fields(self)
-    return {TYPE: type(self).__name__} | {
-        field.name: _serialize_any(getattr(self, field.name)) for field in fields
+    kind: type = type(self)
+    return {TYPE: kind.__name__} | {
+        name: _serialize_any(getattr(self, name)) for name in _hints(kind)
     }
 
 
 def _serialize_any(value: Any) -> Any:
+    if value is None or isinstance(value, SCALARS):
+        return value
     if isinstance(value, torch.Tensor):
         return _tensor_map(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -52,8 +57,6 @@ def _serialize_any(value: Any) -> Any:
             ):  # a client's map must not pass for a message
                 raise MessageError(f"a map in a message can't have the key {_shown(key)}")
         return {key: _serialize_any(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return value
     raise MessageError(f"a message can't carry a {type(value).__name__}")
 
 
@@ -142,9 +145,14 @@ def _hints(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return typing.get_origin(hint), typing.get_args(hint)
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Whether value is of the type of a field; what a list or a map holds counts too."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    origin, inner = _parts(hint)
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, kind) for kind in inner)
     if origin is list:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from .token_text import byte_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -138,11 +139,8 @@ def _byte_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:
 
     Decoders read a run of them as a whole: a single wrong byte spoils all of it.
     """
-    return {
-        i: int(token[3:5], 16)
-        for token, i in tokenizer.get_vocab().items()
-        if re.fullmatch("<0x[0-9A-F]{2}>", token) and tokenizer.decode([i]) != token
-    }
+    vocab = tokenizer.get_vocab().items()
+    return {i: b for token, i in vocab if (b := byte_of(tokenizer, i, token)) is not None}
 
 
 def _read(run: bytes) -> tuple[int, bool]:

@@ -18,13 +18,17 @@ from minisgl.message import (
     BatchFrontendMsg,
     BatchTokenizerMsg,
     DetokenizeMsg,
+    StatsMsg,
+    StatsReply,
     TokenizeMsg,
+    TokenLogprob,
     UserMsg,
     UserReply,
 )
 from minisgl.utils import ZmqPullQueue, ZmqPushQueue, init_logger, load_tokenizer
 
 from .detokenize import DetokenizeManager
+from .token_text import TokenTexts
 from .tokenize import TokenizeManager
 
 logger = init_logger(__name__)
@@ -46,6 +50,7 @@ class _Worker:
     def __init__(self, tokenizer_path: str) -> None:
         tokenizer = load_tokenizer(tokenizer_path)
         self.tokenizer, self.detokenizer = TokenizeManager(tokenizer), DetokenizeManager(tokenizer)
+        self.texts = TokenTexts(tokenizer)
         self.backend: list[BaseBackendMsg] = []
         self.frontend: list[BaseFrontendMsg] = []
 
@@ -57,6 +62,8 @@ class _Worker:
         elif isinstance(msg, AbortMsg):
             self.detokenizer.abort(msg.uid)
             self.backend.append(AbortBackendMsg(msg.uid))
+        elif isinstance(msg, StatsMsg):
+            self.frontend.append(StatsReply(**vars(msg)))
         else:
             logger.error("a %s is not for a tokenizer; it is dropped", type(msg).__name__)
 
@@ -74,6 +81,7 @@ class _Worker:
         is_aborted = msg.uid in self.detokenizer.aborted
         try:
             (text,) = self.detokenizer.detokenize([msg])
+            logprobs = None if msg.logprobs is None or is_aborted else self._logprobs(msg)
         except Exception as error:
             logger.error("request %d has no text: %s", msg.uid, type(error).__name__)
             self.detokenizer.abort(msg.uid)
@@ -81,10 +89,29 @@ class _Worker:
             self._fail(msg.uid, "a token of the answer has no text")
         else:
             if not is_aborted:
-                self.frontend.append(UserReply(msg.uid, text, msg.finished, msg.error))
+                self.frontend.append(_reply(msg, text, logprobs))
+
+    def _logprobs(self, msg: DetokenizeMsg) -> list[TokenLogprob]:
+        pairs = zip(msg.logprob_ids or [], msg.logprobs or [], strict=True)
+        return [TokenLogprob(*self.texts[token], logprob) for token, logprob in pairs]
 
     def _fail(self, uid: int, error: str) -> None:
         self.frontend.append(UserReply(uid, "", True, error))
+
+
+def _reply(msg: DetokenizeMsg, text: str, logprobs: list[TokenLogprob] | None) -> UserReply:
+    is_token = msg.error is None and not msg.at_end
+    return UserReply(
+        msg.uid,
+        text,
+        msg.finished,
+        msg.error,
+        msg.at_end,
+        int(is_token),
+        msg.prompt_tokens,
+        msg.cached_tokens,
+        logprobs,
+    )
 
 
 def _receive(queue: ZmqPullQueue[BaseTokenizerMsg], limit: int) -> Iterator[BaseTokenizerMsg]:
@@ -120,10 +147,10 @@ def tokenize_worker(
     """Serve until interrupted: what comes from addr is answered to the other two.
 
     A TokenizeMsg becomes a UserMsg for backend_addr, an AbortMsg an AbortBackendMsg; a
-    DetokenizeMsg becomes a UserReply for frontend_addr. What comes in together, at most local_bs
-    messages, goes out as one batch. create: addr is bound here. ack_queue gets one message when
-    all is ready. A prompt without tokens is answered by a UserReply with an error; what is no
-    message at all is logged, without its text, and dropped.
+    DetokenizeMsg becomes a UserReply for frontend_addr, a StatsMsg a StatsReply. What comes in
+    together, at most local_bs messages, goes out as one batch. create: addr is bound here.
+    ack_queue gets one message when all is ready. A prompt that can't be tokenized is answered by a
+    UserReply with an error; what is no message at all is logged, without its text, and dropped.
     Raises ValueError for a local_bs below 1 and for a model_source other than huggingface.
     """
     if local_bs < 1:

@@ -29,15 +29,19 @@ class TokenizeManager:
         """Return each message's prompt ids: (tokens,) int32.
 
         A chat is rendered by the tokenizer's template, with the header of the answer at its end.
-        Raises ValueError when it can't be: there is no template, or the template refuses the chat.
+        Ids stay as they are, also when there are none. Raises ValueError when there is no template,
+        the template refuses the chat, or an id is not one of 0 to 2**31 - 1.
         """
         return [torch.tensor(self._prompt_ids(msg.text), dtype=torch.int32) for msg in msgs]
 
-    def _prompt_ids(self, text: str | list[dict[str, str]]) -> list[int]:
+    def _prompt_ids(self, text: str | list[dict[str, str]] | list[int]) -> list[int]:
         if isinstance(text, str):
             ids = self._encode(text, special=True)
-        else:  # a template writes its special tokens itself
-            ids = self._encode(self._render(text), special=False)
+        elif chat := [message for message in text if isinstance(message, dict)]:
+            # a template writes its special tokens itself
+            ids = self._encode(self._render(chat), special=False)
+        else:
+            return _checked([i for i in text if isinstance(i, int)])
         if not self.adds_bos:
             return ids
         own = next((i for i, token in enumerate(ids) if token != self.bos), len(ids))
@@ -59,3 +63,10 @@ class TokenizeManager:
         except TemplateError as error:
             raise ValueError(f"the model's chat template refuses this chat: {error}") from None
         return str(text)
+
+
+def _checked(ids: list[int]) -> list[int]:
+    wrong = next((i for i in ids if not 0 <= i < 2**31), None)
+    if wrong is not None:
+        raise ValueError(f"a token id is a number from 0 to 2**31 - 1, not {wrong}")
+    return ids
