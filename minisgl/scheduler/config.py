@@ -16,13 +16,16 @@ class SchedulerConfig(EngineConfig):
     """The engine's settings, and how its work is cut into batches.
 
     max_extend_tokens: the most tokens that one prefill batch computes. cache_type: how requests
-    share K and V of equal prefixes, a name in SUPPORTED_CACHE_MANAGER.
+    share K and V of equal prefixes, a name in SUPPORTED_CACHE_MANAGER. offline_mode: requests come
+    through a subclass's hooks; otherwise through sockets in socket_folder, a private folder that
+    whoever starts the processes makes and removes.
     Raises ValueError for a setting with which nothing could run.
     """
 
     max_extend_tokens: int = 8192
     cache_type: str = "radix"
     offline_mode: bool = False
+    socket_folder: str = ""
 
     def __post_init__(self) -> None:
         limits = {"max_extend_tokens": 1, "max_running_req": 1, "page_size": 1}
@@ -46,3 +49,18 @@ class SchedulerConfig(EngineConfig):
         )
         lists = [ids if isinstance(ids, list) else [ids] for ids in sources]
         return frozenset(i for ids in lists for i in ids if i is not None)
+
+    @property
+    def zmq_backend_addr(self) -> str:
+        """Where rank 0 takes requests; it binds."""
+        return f"ipc://{self.socket_folder}/backend"
+
+    @property
+    def zmq_detokenizer_addr(self) -> str:
+        """Where tokens become text; the detokenizer binds."""
+        return f"ipc://{self.socket_folder}/detokenizer"
+
+    @property
+    def zmq_scheduler_broadcast_addr(self) -> str:
+        """Where rank 0 tells the other ranks what came in; rank 0 binds."""
+        return f"ipc://{self.socket_folder}/broadcast"

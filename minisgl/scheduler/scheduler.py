@@ -11,9 +11,17 @@ import numpy as np
 import torch
 
 from minisgl.core import Batch, Req, set_global_ctx
-from minisgl.engine import BatchSamplingArgs, Engine, ForwardOutput
+from minisgl.engine import BatchSamplingArgs, Engine, ForwardOutput, Logprobs
 from minisgl.env import ENV
-from minisgl.message import AbortBackendMsg, BaseBackendMsg, DetokenizeMsg, UserMsg
+from minisgl.message import (
+    AbortBackendMsg,
+    BaseBackendMsg,
+    BatchBackendMsg,
+    DetokenizeMsg,
+    ExitMsg,
+    StatsMsg,
+    UserMsg,
+)
 from minisgl.utils import init_logger
 from minisgl.utils.device import new_stream, pin, synchronize, use_stream
 from minisgl.utils.trace import TraceRecorder, scheduler_span
@@ -29,6 +37,10 @@ logger = init_logger(__name__)
 
 Indice2D = tuple[torch.Tensor, torch.Tensor]
 """Rows and columns of the page table or the token pool, entry by entry."""
+
+
+class SchedulerExit(Exception):
+    """An ExitMsg has come; it ends run_forever."""
 
 
 class ForwardInput(NamedTuple):
@@ -52,9 +64,9 @@ class Scheduler(SchedulerIOMixin):
     """
 
     def __init__(self, config: SchedulerConfig) -> None:
-        super().__init__(config)
         self.config = config
         self.engine = Engine(config)
+        super().__init__(config, self.engine.tp_cpu_group)
         self.device, self.stream = self.engine.device, new_stream(self.engine.device)
         self.eos_token_ids = config.eos_token_ids
         self.prefill_budget = config.max_extend_tokens
@@ -86,6 +98,19 @@ class Scheduler(SchedulerIOMixin):
         if free != rows:
             raise RuntimeError(f"rows still taken although no request is left: {rows - free}")
 
+    def stats(self) -> StatsMsg:
+        """Return how many requests have a row or wait for one, and who has the pool's slots."""
+        cache, tables, size = self.cache_manager, self.table_manager, self.config.page_size
+        cached = cache.prefix_cache.size_info.evictable_size
+        begun = sum(req.chunked_req is not None for req in self.prefill_manager.pending_list)
+        return StatsMsg(
+            running=self.config.max_running_req - tables.available_size,
+            waiting=len(self.prefill_manager.pending_list) - begun,
+            used_tokens=cache.num_pages * size - cache.available_size,
+            cached_tokens=cached,
+            total_tokens=cache.num_pages * size,
+        )
+
     def overlap_loop(self, last_data: ForwardData | None) -> ForwardData | None:
         """One step: launch the next batch, then read the one launched before, last_data.
 
@@ -106,7 +131,7 @@ class Scheduler(SchedulerIOMixin):
 
     @torch.inference_mode()
     def run_forever(self) -> NoReturn:
-        """Step until an exception ends it, such as LLM's when all is done."""
+        """Step until an exception ends it: SchedulerExit, or LLM's when all is done."""
         if ENV.DISABLE_OVERLAP_SCHEDULING:
             while True:
                 self.normal_loop()
@@ -115,7 +140,8 @@ class Scheduler(SchedulerIOMixin):
             data = self.overlap_loop(data)
 
     def shutdown(self) -> None:
-        """Wait for the device and give its memory back; the scheduler can't be used afterwards."""
+        """Close the queues, wait for the device and give its memory back; nothing runs then."""
+        self.close_queues()
         self.engine.shutdown()
         for name in ("table_manager", "token_pool", "cache_manager", "prefill_manager"):
             vars(self).pop(name, None)
@@ -145,6 +171,8 @@ class Scheduler(SchedulerIOMixin):
                     self.in_flight.popleft()
                     for req, token in zip(batch.reqs, output.next_tokens_cpu.tolist(), strict=True):
                         self._take_token(req, token, batch.is_prefill, reply)
+                    if output.logprobs is not None:
+                        _add_logprobs(reply, batch.reqs, output.logprobs)
             self._free_ended()
         if reply:
             self.send_result(reply)
@@ -157,7 +185,11 @@ class Scheduler(SchedulerIOMixin):
         req.append_host(token)
         at_end = token in self.eos_token_ids and not req.sampling_params.ignore_eos
         finished = at_end or req.is_complete
-        reply.append(DetokenizeMsg(req.uid, token, finished, at_end=at_end))
+        msg = DetokenizeMsg(req.uid, token, finished, at_end=at_end)
+        if is_prefill:  # the first reply says how long the prompt was, and how much was cached
+            msg.prompt_tokens = len(req.input_ids) - 1
+            msg.cached_tokens = req.cache_handle.cached_len
+        reply.append(msg)
         if finished:
             self.decode_manager.remove_req(req)
             self.finished_reqs.add(req)
@@ -183,6 +215,11 @@ class Scheduler(SchedulerIOMixin):
                 params = replace(msg.sampling_params, max_tokens=room)
                 msg = replace(msg, sampling_params=params)
             self.prefill_manager.add_one_req(msg)
+        elif isinstance(msg, BatchBackendMsg):
+            for inner in msg.data:
+                self._process_one_msg(inner)
+        elif isinstance(msg, ExitMsg):
+            raise SchedulerExit
         elif isinstance(msg, AbortBackendMsg):
             if (req := self._abort_req(msg.uid)) is not None:
                 self.finished_reqs.add(req)
@@ -261,6 +298,19 @@ class Scheduler(SchedulerIOMixin):
             return nullcontext()
         tokens = {req.uid: req.extend_len for req in batch.reqs}
         return self.trace.on_device(self.engine.stream, batch.phase, tokens=tokens)
+
+
+def _add_logprobs(reply: list[DetokenizeMsg], reqs: list[Req], logprobs: Logprobs) -> None:
+    """Put into each reply what its request asked for: its token's log-probability, then the best.
+
+    reqs: the rows of logprobs, in order.
+    """
+    rows = {req.uid: row for row, req in enumerate(reqs)}
+    for msg in reply:
+        row = rows[msg.uid]
+        if (count := reqs[row].sampling_params.top_logprobs) is not None:
+            msg.logprob_ids = [msg.next_token, *logprobs.top_ids[row, :count].tolist()]
+            msg.logprobs = [float(logprobs.chosen[row]), *logprobs.top[row, :count].tolist()]
 
 
 def _make_positions(batch: Batch, device: torch.device) -> torch.Tensor:

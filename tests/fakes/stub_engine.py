@@ -88,7 +88,7 @@ class LateEngine:
         from minisgl.core import Context, set_global_ctx
         from minisgl.utils import align_ceil
 
-        self.device, self.stream = torch.device("cpu"), None
+        self.device, self.stream, self.tp_cpu_group = torch.device("cpu"), None, None
         self.num_pages = config.num_page_override
         pool_tokens = self.num_pages * config.page_size
         self.max_seq_len = min(config.max_seq_len_override or pool_tokens, pool_tokens)
@@ -131,6 +131,7 @@ class LateEngine:
         return SimpleNamespace(
             next_tokens_gpu=_Later(lambda: tokens),
             next_tokens_cpu=tokens,
+            logprobs=None,
             copy_done_event=_Event(self._up_to(len(self.queue))),
         )
 
