@@ -10,7 +10,8 @@ import torch
 from pairs import equal, error_of, refused, truth
 
 PARAMS = {"__type__": "SamplingParams", "temperature": 0.0, "top_k": -1, "top_p": 1.0,
-          "ignore_eos": False, "max_tokens": 3, "seed": None}  # fmt: skip
+          "ignore_eos": False, "max_tokens": 3, "seed": None, "presence_penalty": 0.0,
+          "frequency_penalty": -2, "top_logprobs": None}  # fmt: skip
 IDS = {"__type__": "Tensor", "dtype": "int32", "shape": [2], "data": b"\x01\0\0\0\x02\0\0\0"}
 USER = {"__type__": "UserMsg", "uid": 5, "input_ids": IDS, "sampling_params": PARAMS}
 ABORT = {"__type__": "AbortBackendMsg", "uid": 5}
@@ -23,13 +24,30 @@ def typed(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def token(**change: Any) -> dict[str, Any]:
-    fields = {"uid": 0, "next_token": 9, "finished": False, "error": None, "at_end": False}
+    fields = {"uid": 0, "next_token": 9, "finished": False, "error": None, "at_end": False,
+              "prompt_tokens": 0, "cached_tokens": 0, "logprob_ids": None,
+              "logprobs": None}  # fmt: skip
     return typed("DetokenizeMsg", **(fields | change))
 
 
 def reply(**change: Any) -> dict[str, Any]:
-    fields = {"uid": 3, "incremental_output": "é\n", "finished": False, "error": None}
+    fields = {"uid": 3, "incremental_output": "é\n", "finished": False, "error": None,
+              "at_end": False, "num_tokens": 1, "prompt_tokens": 9, "cached_tokens": 8,
+              "logprobs": None}  # fmt: skip
     return typed("UserReply", **(fields | change))
+
+
+def ask(text: Any, **params: Any) -> dict[str, Any]:
+    return typed("TokenizeMsg", uid=1, text=text, sampling_params={**PARAMS, **params})
+
+
+def half(**change: Any) -> dict[str, Any]:
+    """The log-probability of a token that is half a character."""
+    fields = {"token": "\ufffd", "data": b"\xf0\x9f", "logprob": -0.5}
+    return typed("TokenLogprob", **(fields | change))
+
+
+STATS = {"running": 3, "waiting": 2, "used_tokens": 70, "cached_tokens": 20, "total_tokens": 100}
 
 
 WHOLE = [
@@ -38,13 +56,22 @@ WHOLE = [
     (BACKEND, typed("ExitMsg")),
     (BACKEND, typed("BatchBackendMsg", data=[ABORT, typed("BatchBackendMsg", data=[USER])])),
     (BACKEND, typed("BatchBackendMsg", data=[])),
-    (TOKENIZER, typed("TokenizeMsg", uid=1, text="a", sampling_params=PARAMS)),
-    (TOKENIZER, typed("TokenizeMsg", uid=1, text=CHAT, sampling_params={**PARAMS, "seed": 7})),
+    (TOKENIZER, ask("a")),
+    (TOKENIZER, ask(CHAT, seed=7, presence_penalty=1.5, top_logprobs=20)),
+    (TOKENIZER, ask([])),
+    (TOKENIZER, ask([0, 2**31 - 1, -1, 2**40])),
     (TOKENIZER, token(uid=2**63, next_token=-1, finished=True, error="why")),
     (TOKENIZER, token(at_end=True)),
+    (TOKENIZER, token(prompt_tokens=7, cached_tokens=6, logprob_ids=[9, 8], logprobs=[-0.5, -2])),
+    (TOKENIZER, token(logprob_ids=[], logprobs=[])),
+    (TOKENIZER, typed("StatsMsg", **STATS)),
+    (TOKENIZER, typed("BatchTokenizerMsg", data=[token(), typed("StatsMsg", **STATS)])),
     (TOKENIZER, typed("AbortMsg", uid=3)),
     (TOKENIZER, typed("BatchTokenizerMsg", data=[typed("AbortMsg", uid=3)])),
     (FRONTEND, reply()),
+    (FRONTEND, reply(finished=True, at_end=True, num_tokens=0, logprobs=[])),
+    (FRONTEND, reply(logprobs=[half(), half(token="", data=b"", logprob=-3)])),
+    (FRONTEND, typed("StatsReply", **STATS)),
     (FRONTEND, typed("BatchFrontendMsg", data=[])),
 ]
 """Every message type, as the map that msgpack carries."""
@@ -130,14 +157,46 @@ WRONG: list[tuple[str, Any, str]] = [
     (BACKEND, ids(data=[0] * 8), "8 bytes"),
     (BACKEND, ids(order="F"), "order"),
     (BACKEND, {**USER, "input_ids": {"__type__": "Tensor"}}, "Tensor lacks"),
-    (TOKENIZER, typed("TokenizeMsg", uid=1, text=[{"a": 1}], sampling_params=PARAMS), "text"),
-    (TOKENIZER, typed("TokenizeMsg", uid=1, text=b"a", sampling_params=PARAMS), "text"),
+    (BACKEND, params(presence_penalty=2.5), "presence_penalty"),
+    (BACKEND, params(frequency_penalty="1"), "SamplingParams.frequency_penalty"),
+    (BACKEND, params(top_logprobs=21), "top_logprobs"),
+    (BACKEND, params(top_logprobs=True), "SamplingParams.top_logprobs"),
+    (TOKENIZER, ask([{"a": 1}]), "TokenizeMsg.text"),
+    (TOKENIZER, ask(b"a"), "TokenizeMsg.text"),
+    (TOKENIZER, ask([1, "a"]), "TokenizeMsg.text"),
+    (TOKENIZER, ask([1, {"role": "user"}]), "TokenizeMsg.text"),
+    (TOKENIZER, ask([{"role": "user"}, 1]), "TokenizeMsg.text"),
+    (TOKENIZER, ask([True]), "TokenizeMsg.text"),
+    (TOKENIZER, ask([1.0]), "TokenizeMsg.text"),
+    (TOKENIZER, ask([[1]]), "TokenizeMsg.text"),
+    (TOKENIZER, ask({"role": "user"}), "TokenizeMsg.text"),
     (TOKENIZER, token(error=5), "error"),
     (TOKENIZER, token(finished=1), "finished"),
     (TOKENIZER, token(at_end=None), "at_end"),
+    (TOKENIZER, token(prompt_tokens=None), "DetokenizeMsg.prompt_tokens"),
+    (TOKENIZER, token(cached_tokens=1.0), "DetokenizeMsg.cached_tokens"),
+    (TOKENIZER, token(logprob_ids=[1.5]), "DetokenizeMsg.logprob_ids"),
+    (TOKENIZER, token(logprob_ids=9), "DetokenizeMsg.logprob_ids"),
+    (TOKENIZER, token(logprobs=["-1"]), "DetokenizeMsg.logprobs"),
+    (TOKENIZER, token(logprobs=[None]), "DetokenizeMsg.logprobs"),
     (TOKENIZER, typed("DetokenizeMsg", uid=0, next_token=9, finished=True), "at_end"),
+    (TOKENIZER, typed("StatsMsg", **{**STATS, "running": None}), "StatsMsg.running"),
+    (TOKENIZER, typed("StatsMsg", **{**STATS, "free": 1}), "free"),
+    (TOKENIZER, typed("StatsReply", **STATS), "StatsReply"),
     (TOKENIZER, USER, "UserMsg"),
     (FRONTEND, reply(incremental_output=None), "output"),
+    (FRONTEND, reply(num_tokens=True), "UserReply.num_tokens"),
+    (FRONTEND, reply(at_end=0), "UserReply.at_end"),
+    (FRONTEND, reply(prompt_tokens="7"), "UserReply.prompt_tokens"),
+    (FRONTEND, reply(logprobs=[-0.5]), "UserReply.logprobs"),
+    (FRONTEND, reply(logprobs=half()), "UserReply.logprobs"),
+    (FRONTEND, reply(logprobs=[half(data="a")]), "TokenLogprob.data"),
+    (FRONTEND, reply(logprobs=[half(token=b"a")]), "TokenLogprob.token"),
+    (FRONTEND, reply(logprobs=[half(logprob=None)]), "TokenLogprob.logprob"),
+    (FRONTEND, reply(logprobs=[typed("StatsReply", **STATS)]), "UserReply.logprobs"),
+    (FRONTEND, half(), "TokenLogprob"),
+    (FRONTEND, typed("StatsReply", running=1), "StatsReply lacks"),
+    (FRONTEND, typed("StatsMsg", **STATS), "StatsMsg"),
     (FRONTEND, typed("AbortMsg", uid=3), "AbortMsg"),
     (FRONTEND, PARAMS, "SamplingParams"),
 ]
@@ -165,7 +224,7 @@ def expected(value: Any) -> Any:
     if isinstance(value, list):
         return [expected(item) for item in value]
     if not isinstance(value, dict):
-        return value
+        return plain(value)
     if value is IDS:
         return ["torch.int32", [2], [1, 2]]
     fields = {key: expected(item) for key, item in value.items() if key != "__type__"}
@@ -214,6 +273,21 @@ def tensors() -> list[torch.Tensor]:
         row.int(), row, row[:0].int(), row[:0], row.int()[::3], row.view(5, 2)[:, 1],
         torch.tensor([2**31 - 1, -(2**31)], dtype=torch.int32), torch.tensor([2**63 - 1]),
     ]  # fmt: skip
+
+
+SHORT = {"DetokenizeMsg": (0, 9, False), "UserReply": (3, "é\n", False)}
+"""Messages as they are made without what most of them don't have."""
+
+
+def probe_what_a_message_may_leave_out_has_these_values(seed: int) -> Any:
+    from minisgl import message
+
+    return [plain(getattr(message, name)(*given)) for name, given in SHORT.items()]
+
+
+def judge_what_a_message_may_leave_out_has_these_values(seed: int, got: Any) -> None:
+    equal(got[0], expected(token()), "a token")
+    equal(got[1], expected(reply(num_tokens=0, prompt_tokens=0, cached_tokens=0)), "a reply")
 
 
 def probe_tensors_keep_their_numbers_and_get_memory_of_their_own(seed: int) -> Any:

@@ -23,7 +23,10 @@ from minisgl.message import (
     DetokenizeMsg,
     ExitMsg,
     MessageError,
+    StatsMsg,
+    StatsReply,
     TokenizeMsg,
+    TokenLogprob,
     UserMsg,
     UserReply,
 )
@@ -41,6 +44,13 @@ PARAMS = st.builds(
     ignore_eos=st.booleans(),
     max_tokens=st.integers(1, 2**31),
     seed=st.none() | UIDS,
+    presence_penalty=st.floats(-2, 2),
+    frequency_penalty=st.floats(-2, 2),
+    top_logprobs=st.none() | st.integers(0, 20),
+)
+COUNTS = st.integers(0, 2**40)
+STATS = dict.fromkeys(
+    ("running", "waiting", "used_tokens", "cached_tokens", "total_tokens"), COUNTS
 )
 IDS = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=9).flatmap(
     lambda ids: st.sampled_from([torch.int32, torch.int64]).map(
@@ -61,21 +71,46 @@ TOKENS = st.builds(
     next_token=UIDS,
     finished=st.booleans(),
     error=st.none() | TEXTS,
+    at_end=st.booleans(),
+    prompt_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    logprob_ids=st.none() | st.lists(UIDS),
+    logprobs=st.none() | st.lists(st.floats(max_value=0)),
 )
-REQUESTS = st.builds(TokenizeMsg, uid=UIDS, text=TEXTS | CHAT, sampling_params=PARAMS)
+REQUESTS = st.builds(
+    TokenizeMsg, uid=UIDS, text=TEXTS | CHAT | st.lists(UIDS), sampling_params=PARAMS
+)
 USERS = st.builds(UserMsg, uid=UIDS, input_ids=IDS, sampling_params=PARAMS)
 ABORTS = st.builds(AbortBackendMsg, uid=UIDS)
 BACKEND = with_batches(st.builds(ExitMsg) | USERS | ABORTS, BatchBackendMsg)
-TOKENIZER = with_batches(TOKENS | REQUESTS | st.builds(AbortMsg, uid=UIDS), BatchTokenizerMsg)
-FRONTEND = with_batches(
-    st.builds(UserReply, uid=UIDS, incremental_output=TEXTS, finished=st.booleans()),
-    BatchFrontendMsg,
+TOKENIZER = with_batches(
+    TOKENS | REQUESTS | st.builds(AbortMsg, uid=UIDS) | st.builds(StatsMsg, **STATS),
+    BatchTokenizerMsg,
 )
+LOGPROBS = st.builds(
+    TokenLogprob, token=TEXTS, data=st.binary(max_size=9), logprob=st.floats(max_value=0)
+)
+REPLIES = st.builds(
+    UserReply,
+    uid=UIDS,
+    incremental_output=TEXTS,
+    finished=st.booleans(),
+    error=st.none() | TEXTS,
+    at_end=st.booleans(),
+    num_tokens=st.integers(0, 1),
+    prompt_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    logprobs=st.none() | st.lists(LOGPROBS, max_size=3),
+)
+FRONTEND = with_batches(REPLIES | st.builds(StatsReply, **STATS), BatchFrontendMsg)
 
 
-@given(
+SENT = (
     BACKEND.map(lambda m: (0, m)) | TOKENIZER.map(lambda m: (1, m)) | FRONTEND.map(lambda m: (2, m))
 )
+
+
+@given(SENT)
 @settings(max_examples=200, deadline=None)
 def test_a_message_comes_back_as_it_was(sent: tuple[int, Any]) -> None:
     base, msg = BASES[sent[0]], sent[1]
@@ -98,10 +133,10 @@ def test_random_bytes_raise_only_the_two_errors(raw: bytes) -> None:
     judged(raw)
 
 
-@given(BACKEND, st.data())
+@given(SENT, st.data())
 @settings(max_examples=300, deadline=None)
-def test_a_frame_with_changed_bytes_raises_only_the_two_errors(msg: Any, data: Any) -> None:
-    raw = bytearray(_pack(BaseBackendMsg.encoder(msg)))
+def test_a_frame_with_changed_bytes_raises_only_the_two_errors(sent: Any, data: Any) -> None:
+    raw = bytearray(_pack(BASES[sent[0]].encoder(sent[1])))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     judged(bytes(raw))
@@ -111,8 +146,10 @@ def test_a_frame_with_changed_bytes_raises_only_the_two_errors(msg: Any, data: A
 NAMES = [
     *("UserMsg", "AbortBackendMsg", "BatchBackendMsg", "ExitMsg", "SamplingParams", "Tensor"),
     *("TokenizeMsg", "DetokenizeMsg", "AbortMsg", "BatchTokenizerMsg", "UserReply"),
+    *("StatsMsg", "StatsReply", "TokenLogprob", "BatchFrontendMsg"),
 ]
 KEYS = ["uid", "data", "input_ids", "sampling_params", "dtype", "shape", "text", "seed", TYPE]
+KEYS += ["token", "logprob", "logprobs", "logprob_ids", "running", "finished"]
 LEAVES = (
     st.none() | st.booleans() | UIDS | st.floats() | st.text(max_size=5) | st.binary(max_size=16)
     | st.sampled_from([*NAMES, *DTYPES, "O", "i4,i4", "U4"])
