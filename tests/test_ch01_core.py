@@ -26,13 +26,35 @@ def probe_sampling_is_greedy_and_unfiltered_by_default(seed):
     from minisgl.core import SamplingParams
 
     params = SamplingParams()
-    names = ("temperature", "top_k", "top_p", "ignore_eos", "max_tokens", "seed", "is_greedy")
+    names = ("temperature", "top_k", "top_p", "ignore_eos", "max_tokens", "seed", "is_greedy",
+             "presence_penalty", "frequency_penalty", "top_logprobs", "has_penalty")  # fmt: skip
     return {name: getattr(params, name) for name in names}
 
 
 def judge_sampling_is_greedy_and_unfiltered_by_default(seed, got):
     want = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "ignore_eos": False}
-    equal(got, {**want, "max_tokens": 1024, "seed": None, "is_greedy": True}, "defaults")
+    want = {**want, "max_tokens": 1024, "seed": None, "is_greedy": True}
+    no_penalty = {"presence_penalty": 0.0, "frequency_penalty": 0.0, "has_penalty": False}
+    equal(got, {**want, **no_penalty, "top_logprobs": None}, "defaults")
+
+
+PENALTIES = (
+    ({}, False),
+    ({"presence_penalty": 0, "frequency_penalty": 0.0}, False),
+    ({"presence_penalty": 0.5}, True),
+    ({"frequency_penalty": -2}, True),
+    ({"presence_penalty": 1.0, "frequency_penalty": -1.0}, True),
+)
+
+
+def probe_a_request_has_a_penalty_when_either_of_them_is_not_zero(seed):
+    from minisgl.core import SamplingParams
+
+    return [SamplingParams(**given).has_penalty for given, _ in PENALTIES]
+
+
+def judge_a_request_has_a_penalty_when_either_of_them_is_not_zero(seed, got):
+    equal(got, [want for _, want in PENALTIES], "has_penalty")
 
 
 @public_bug("B30")
@@ -58,6 +80,7 @@ def judge_temperature_zero_or_one_candidate_is_greedy_whatever_the_filters(seed,
         equal(found, want, f"is_greedy of {given}")
 
 
+BEYOND_2 = (-2.01, 2.01, float("inf"), float("nan"))
 WRONG = (
     ("temperature", -0.1),
     ("temperature", float("inf")),
@@ -69,8 +92,15 @@ WRONG = (
     ("top_p", float("nan")),
     ("max_tokens", 0),
     ("max_tokens", -1),
+    *((f"{kind}_penalty", value) for kind in ("presence", "frequency") for value in BEYOND_2),
+    ("top_logprobs", -1),
+    ("top_logprobs", 21),
 )
-EDGES = (("temperature", 0.0), ("temperature", 100.0), ("top_k", -1), ("top_k", 1), ("top_p", 1.0))
+EDGES = (
+    ("temperature", 0.0), ("temperature", 100.0), ("top_k", -1), ("top_k", 1), ("top_p", 1.0),
+    ("presence_penalty", -2.0), ("presence_penalty", 2.0), ("frequency_penalty", -2.0),
+    ("frequency_penalty", 2.0), ("top_logprobs", 0), ("top_logprobs", 20),
+)  # fmt: skip
 
 
 def probe_sampling_values_out_of_range_are_refused_by_name(seed):
@@ -91,8 +121,15 @@ WRONG_KINDS = (
     *(("seed", value) for value in (1.5, False, "7")),
     *(("temperature", value) for value in ("0.5", True, None)),
     *(("top_p", value) for value in ("1", True, None)),
+    *(("presence_penalty", value) for value in ("1", True, None)),
+    *(("frequency_penalty", value) for value in ("1", False, None)),
+    *(("top_logprobs", value) for value in (2.0, True, "5")),
 )
-RIGHT_KINDS = (("temperature", 1), ("top_p", 1), ("seed", None), ("seed", -3), ("seed", 1 << 70))
+REAL = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+RIGHT_KINDS = (
+    ("temperature", 1), ("top_p", 1), ("seed", None), ("seed", -3), ("seed", 1 << 70),
+    ("presence_penalty", 1), ("frequency_penalty", -2), ("top_logprobs", None),
+)  # fmt: skip
 
 
 def probe_sampling_values_of_another_kind_are_refused_by_name(seed):
@@ -104,7 +141,7 @@ def probe_sampling_values_of_another_kind_are_refused_by_name(seed):
 
 def judge_sampling_values_of_another_kind_are_refused_by_name(seed, got):
     for (name, value), error in zip(WRONG_KINDS, got, strict=False):
-        kind = "a number" if name in ("temperature", "top_p") else "a whole number"
+        kind = "a number" if name in REAL else "a whole number"
         refused(error, f"{name}={value!r}", name, kind, f"not {value!r}", kind="ValueError")
     equal(got[len(WRONG_KINDS) :], [None] * len(RIGHT_KINDS), "errors for right kinds")
 

@@ -198,12 +198,14 @@ def probe_a_new_engine_has_empty_tables_and_says_what_it_holds(seed):
     logger.removeHandler(handler)
     table, pool = made.ctx.page_table, made.ctx.kv_cache
     facts = [made.ctx.page_size, str(table.dtype), int(table.abs().sum()), pool.num_layers]
+    facts.append(made.tp_cpu_group)
     return [facts, made.sampler.vocab_size, str(made.device), str(made.sampler.device), lines]
 
 
 def judge_a_new_engine_has_empty_tables_and_says_what_it_holds(seed, got):
     facts, vocab_size, device, sampler_device, lines = got
-    equal(facts, [4, "torch.int32", 0, 4], "page size, table's dtype and sum, pool's layers")
+    equal(facts[:4], [4, "torch.int32", 0, 4], "page size, table's dtype and sum, pool's layers")
+    equal(facts[4], None, "the group of ranks, of which there is one")
     equal([vocab_size, sampler_device], [1031, device], "the sampler's vocabulary and device")
     equal(len(lines), 1, "number of log lines")
     for word in ("Qwen3ForCausalLM", "10 pages of 4", "40 tokens"):
