@@ -1,0 +1,1 @@
+"""Measuring a service from the outside."""
