@@ -102,6 +102,34 @@ def judge_prompts_are_int32_on_the_cpu_in_the_order_of_the_messages(seed, got):
     equal(got[1], [[BOS, B], [BOS, A, A]], "the ids")
 
 
+IDS = ([SEP, BOS, BOS, A], [A], [BOS, B], [10**6, 2**31 - 1, 0], [])
+"""Prompts that a client sends as ids, also such as no text would become."""
+NO_IDS = (-1, 2**31, 2**40, -(2**63))
+
+
+def probe_ids_stay_as_they_are(seed):
+    from minisgl.core import SamplingParams
+    from minisgl.message import TokenizeMsg
+    from minisgl.tokenizer.tokenize import TokenizeManager
+
+    made = TokenizeManager(tokenizer(template=WITH_BOS))
+    rows = made.tokenize([TokenizeMsg(i, list(ids), SamplingParams()) for i, ids in enumerate(IDS)])
+    wrong = [[[A, value, B], [value]] for value in NO_IDS]
+    errors = [
+        [error_of(lambda ids=ids: ids_of(tokenizer(), ids)) for ids in both] for both in wrong
+    ]
+    kinds = [[ids.dtype == torch.int32, ids.is_cpu, ids.dim()] for ids in rows]
+    return [[ids.tolist() for ids in rows], kinds, errors]
+
+
+def judge_ids_stay_as_they_are(seed, got):
+    equal(got[0], [list(ids) for ids in IDS], "the ids, to which no begin id is added")
+    equal(got[1], [[True, True, 1]] * len(IDS), "int32, on the CPU, dimensions")
+    for value, errors in zip(NO_IDS, got[2], strict=True):
+        for error in errors:
+            refused(error, "an id that is none", "token id", str(value), kind="ValueError")
+
+
 def probe_a_chat_that_cannot_be_rendered_is_refused(seed):
     wrong = {"none": tokenizer(), "picky": tokenizer(template=PICKY)}
     found = {

@@ -78,15 +78,20 @@ def in_bytes(name: str, data: bytes) -> list[int]:
     return [ids[CHARS[byte]] for byte in data if CHARS[byte] in ids]
 
 
-def manager(name: str) -> Any:
+def tokenizer(name: str) -> Any:
     from transformers import PreTrainedTokenizerFast
 
-    from minisgl.tokenizer.detokenize import DetokenizeManager
     from minisgl.utils import load_tokenizer
 
     if name == "sentencepiece":
-        return DetokenizeManager(PreTrainedTokenizerFast(tokenizer_object=sentencepiece()))
-    return DetokenizeManager(load_tokenizer(checkpoint(name)))
+        return PreTrainedTokenizerFast(tokenizer_object=sentencepiece())
+    return load_tokenizer(checkpoint(name))
+
+
+def manager(name: str) -> Any:
+    from minisgl.tokenizer.detokenize import DetokenizeManager
+
+    return DetokenizeManager(tokenizer(name))
 
 
 def message(uid: int, token: int, finished: bool = False, **more: Any) -> Any:
@@ -298,22 +303,23 @@ def probe_a_stream_is_the_text_of_the_same_request_offline(seed):
     from minisgl.core import SamplingParams
     from minisgl.llm import LLM
 
-    model = LLM(checkpoint("tiny-qwen3"), torch.float32, max_running_req=2, num_page_override=64)
+    class Streaming(LLM):
+        def offline_send_result(self, reply):
+            pieces.extend(made.detokenize(reply))
+            super().offline_send_result(reply)
+
+    folder, rows = checkpoint("tiny-qwen3"), {"max_running_req": 2, "num_page_override": 64}
+    model = Streaming(folder, torch.float32, **rows)
     a, half = in_bytes("tiny-qwen3", b"a\xf0")
     end = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
-    take, device = model.offline_send_result, model.engine.device
     streams = []
     for script, ignore in (([a, end], False), ([a, half, a], False), ([half, a, end], True)):
         made, pieces, tokens = manager("tiny-qwen3"), [], iter(script)
 
-        def answer(reply, made=made, pieces=pieces):
-            pieces += made.detokenize(reply)
-            take(reply)
-
         def sample(logits, args, tokens=tokens):
-            return torch.tensor([next(tokens)], device=device)
+            return torch.tensor([next(tokens)], device=model.engine.device)
 
-        model.offline_send_result, model.engine.sampler.sample = answer, sample
+        model.engine.sampler.sample = sample
         params = SamplingParams(max_tokens=len(script), ignore_eos=ignore)
         text = model.generate([[5, 6]], params, use_tqdm=False)[0]["text"]
         streams.append(["".join(pieces), text, len(made.decode_map)])
@@ -326,3 +332,88 @@ def judge_a_stream_is_the_text_of_the_same_request_offline(seed, got):
     equal([streamed for streamed, *_ in got], want, "the streams")
     equal([text for _, text, _ in got], want, "the answers of LLM.generate")
     equal([left for *_, left in got], [0, 0, 0], "states at the end")
+
+
+SAMPLES = ("a 🦜 b  c", "\n\t x", "👩‍👩‍👧", "Grüße, 你好!")
+
+
+def shown(name: str, ids: list[int]) -> list[list[str]]:
+    """Each token's own text, and its bytes as hexadecimal digits."""
+    from minisgl.tokenizer.token_text import TokenTexts
+
+    texts = TokenTexts(tokenizer(name))
+    return [[text, data.hex()] for text, data in (texts[token] for token in ids)]
+
+
+def as_shown(data: bytes) -> list[str]:
+    return [data.decode(errors="replace"), data.hex()]
+
+
+def in_tokens(name: str, seed: int) -> Any:
+    encoded = [tokenizer(name).encode(text) for text in SAMPLES]
+    return [[ids, shown(name, ids)] for ids in [*encoded, *drawn(name, seed, 20)]]
+
+
+def check_tokens(name: str, seed: int, got: Any) -> None:
+    equal([ids for ids, _ in got[len(SAMPLES) :]], drawn(name, seed, 20), "the drawn ids")
+    for ids, tokens in got:
+        data = [bytes.fromhex(digits) for _, digits in tokens]
+        equal(tokens, [as_shown(each) for each in data], "each token's text and its bytes")
+        equal(b"".join(data).decode(errors="replace"), whole(name, ids), f"the bytes of {ids}")
+
+
+def probe_the_bytes_of_byte_level_tokens_are_those_of_the_text(seed):
+    return in_tokens("tiny-qwen3", seed)
+
+
+def judge_the_bytes_of_byte_level_tokens_are_those_of_the_text(seed, got):
+    check_tokens("tiny-qwen3", seed, got)
+
+
+def probe_the_bytes_of_real_tokens_are_those_of_the_text(seed):
+    return in_tokens("smollm2-135m", seed)
+
+
+def judge_the_bytes_of_real_tokens_are_those_of_the_text(seed, got):
+    check_tokens("smollm2-135m", seed, got)
+    for text, (_, tokens) in zip(SAMPLES, got, strict=False):
+        equal("".join(digits for _, digits in tokens), text.encode().hex(), f"bytes of {text!r}")
+
+
+@public_bug("B75")
+def probe_half_a_character_has_its_own_bytes(seed):
+    names = ("tiny-qwen3", "sentencepiece")
+    return [shown(name, in_bytes(name, "ď😀".encode())) for name in names]
+
+
+def judge_half_a_character_has_its_own_bytes(seed, got):
+    want = [["\ufffd", f"{byte:02x}"] for byte in "ď😀".encode()]
+    equal(got, [want, want], "tokens of one byte each, byte-level and SentencePiece's")
+
+
+@public_bug("B78")
+def probe_tokens_are_shown_with_their_spaces_and_special_ones_as_their_text(seed):
+    end = tokenizer("tiny-qwen3").convert_tokens_to_ids("<|im_end|>")
+    pieces = [*map(piece, PIECES), TOKENS.index("</s>"), len(TOKENS), 10**6]
+    return [shown("sentencepiece", pieces), shown("tiny-qwen3", [end, 10**6])]
+
+
+def judge_tokens_are_shown_with_their_spaces_and_special_ones_as_their_text(seed, got):
+    texts = [*(token.replace("▁", " ") for token in PIECES), "</s>", "", ""]
+    equal(got[0], [as_shown(text.encode()) for text in texts], "pieces, an end id, and no tokens")
+    equal(got[1], [as_shown(b"<|im_end|>"), as_shown(b"")], "an end id and an id without a token")
+
+
+def probe_a_token_is_looked_up_once(seed):
+    from minisgl.tokenizer.token_text import TokenTexts
+
+    made, asked = tokenizer("tiny-qwen3"), []
+    texts, find = TokenTexts(made), made.convert_ids_to_tokens
+    made.convert_ids_to_tokens = lambda ids: asked.append(ids) or find(ids)
+    kept = [[*texts[token]][0] for _ in range(50) for token in (40, 41, 10**6)]
+    return [len(asked), len(kept), len(set(kept))]
+
+
+def judge_a_token_is_looked_up_once(seed, got):
+    truth(0 < got[0] <= 3, "look-ups of three ids that are asked for fifty times each", got[0])
+    equal(got[1:], [150, 3], "texts, and how many different ones")

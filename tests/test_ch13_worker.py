@@ -76,6 +76,11 @@ def said(uid: int, token: int, finished: bool = False, **more: Any) -> Any:
     return DetokenizeMsg(uid, token, finished, **more)
 
 
+def facts(reply: Any) -> list[Any]:
+    """What a reply says beside its text."""
+    return [reply.uid, reply.at_end, reply.num_tokens, reply.prompt_tokens, reply.cached_tokens]
+
+
 def tokens(text: str) -> list[int]:
     from minisgl.utils import load_tokenizer
 
@@ -129,6 +134,12 @@ class Kept(logging.Handler):
         self.lines.append(record.getMessage() + str(record.exc_info or ""))
 
 
+def deep(msg: Any, levels: int) -> Any:
+    for _ in range(levels):
+        msg = {"__type__": "BatchTokenizerMsg", "data": [msg]}
+    return msg
+
+
 def probe_what_is_no_message_is_logged_without_its_text(seed):
     import msgpack
 
@@ -143,6 +154,13 @@ def probe_what_is_no_message_is_logged_without_its_text(seed):
         msgpack.packb({**BaseTokenizerMsg.encoder(ask(1, "secret")), "more": "secret"}),
         msgpack.packb(BaseTokenizerMsg.encoder(ask(1, "secret")))[:-5],
         msgpack.packb({"__type__": "BatchTokenizerMsg", "data": [{"secret": 1}]}),
+        msgpack.packb({"__type__": "StatsMsg", "running": "secret"}),
+        msgpack.packb({"__type__": "StatsReply", "running": "secret"}),
+        msgpack.packb(BaseTokenizerMsg.encoder(ask(1, [1, "secret"]))),
+        msgpack.packb(BaseTokenizerMsg.encoder(ask(1, {"secret": 1}))),
+        msgpack.packb(BaseTokenizerMsg.encoder(said(1, 5, logprobs=["secret"]))),
+        msgpack.packb(deep({"secret": 1}, 400)),
+        b"\x91" * 5000 + b"secret",
     ]
     with office() as o:
         o.start()
@@ -264,3 +282,137 @@ def probe_settings_that_cannot_work_are_refused(seed):
 def judge_settings_that_cannot_work_are_refused(seed, got):
     refused(got["model_source"], "another model source", "modelscope", kind="ValueError")
     refused(got["local_bs"], "batches of nothing", "local_bs", kind="ValueError")
+
+
+@public_bug("B79")
+def probe_replies_say_what_they_count_for(seed):
+    a, b = tokens("a")[0], tokens("b")[0]
+    end = 2
+    with office() as o:
+        o.start()
+        for msg in (
+            said(1, a, prompt_tokens=9, cached_tokens=8),
+            said(1, b, True, prompt_tokens=9, cached_tokens=8),
+            said(2, a, prompt_tokens=5),
+            said(2, end, True, at_end=True, prompt_tokens=5),
+            said(3, a, prompt_tokens=5),
+            said(3, end, prompt_tokens=5),
+            said(3, end, True, prompt_tokens=5),
+            said(4, -1, True, error="the prompt is empty"),
+            said(5, -5, prompt_tokens=3),
+        ):
+            o.inbox.put(msg)
+        o.inbox.put(ask(6, [-1]))
+        return [facts(msg) for batch in o.get(o.frontend, 10) for msg in batch]
+
+
+def judge_replies_say_what_they_count_for(seed, got):
+    names = "uid, at_end, num_tokens, prompt_tokens, cached_tokens"
+    equal(got[:2], [[1, False, 1, 9, 8]] * 2, f"two tokens, the last one counts: {names}")
+    equal(got[2:4], [[2, False, 1, 5, 0], [2, True, 0, 5, 0]], f"a token and an end id: {names}")
+    equal(got[4:7], [[3, False, 1, 5, 0]] * 3, f"end ids that don't end anything: {names}")
+    equal([row[:3] for row in got[7:]], [[uid, False, 0] for uid in (4, 5, 6)], "errors count 0")
+
+
+def probe_log_probabilities_come_with_their_tokens(seed):
+    ids = tokens("a😀")
+    with office() as o:
+        o.start()
+        for i, token in enumerate(ids):
+            more = {"logprob_ids": [token, ids[0], 10**6], "logprobs": [-0.5, -1, -float(i)]}
+            o.inbox.put(said(1, token, **more))
+        o.inbox.put(said(2, ids[0], logprob_ids=[], logprobs=[]))
+        o.inbox.put(said(3, ids[0]))
+        replies = [msg for batch in o.get(o.frontend, len(ids) + 2) for msg in batch]
+    shown = [
+        msg.logprobs and [[each.token, each.data.hex(), each.logprob] for each in msg.logprobs]
+        for msg in replies
+    ]
+    return [len(ids), shown]
+
+
+def judge_log_probabilities_come_with_their_tokens(seed, got):
+    count, shown = got
+    equal(shown[-2:], [[], None], "an empty list, and what did not ask for any")
+    of_tokens = shown[:-2]
+    truth(len(of_tokens) == count > 2, "the character is in several tokens", count)
+    equal("".join(each[0][1] for each in of_tokens), "a😀".encode().hex(), "the joined bytes")
+    for i, (own, first, none) in enumerate(of_tokens):
+        equal(own[0], bytes.fromhex(own[1]).decode(errors="replace"), "its text")
+        equal([own[2], first, none], [-0.5, ["a", "61", -1], ["", "", -i]], "numbers, and the rest")
+
+
+def probe_log_probabilities_that_do_not_fit_end_their_request_alone(seed):
+    a = tokens("a")[0]
+    with office() as o:
+        o.start()
+        o.inbox.put(said(1, a, logprob_ids=[a, a], logprobs=[-1.0]))
+        o.inbox.put(said(2, a, logprob_ids=[-5], logprobs=[-1.0]))
+        o.inbox.put(said(3, a, logprob_ids=[a], logprobs=[-1.0]))
+        return [o.replies(3), o.requests(2)]
+
+
+def judge_log_probabilities_that_do_not_fit_end_their_request_alone(seed, got):
+    replies, stops = got
+    equal([reply[:3] for reply in replies], [[1, "", True], [2, "", True], [3, "a", False]], "who")
+    equal([reply[3] is None for reply in replies], [False, False, True], "who has no error")
+    equal([stop[1] for stop in stops], [1, 2], "whose requests the scheduler stops")
+
+
+def probe_statistics_and_ids_pass_through(seed):
+    from dataclasses import asdict
+
+    from minisgl.message import BatchTokenizerMsg, StatsMsg
+
+    stats = StatsMsg(running=1, waiting=2, used_tokens=3, cached_tokens=4, total_tokens=5)
+    with office() as o:
+        o.start()
+        o.inbox.put(BatchTokenizerMsg([stats, ask(1, [5, 10**6, 0]), ask(2, []), ask(3, [-1])]))
+        (first, refusal) = [msg for batch in o.get(o.frontend, 2) for msg in batch]
+        requests = o.requests(2)
+    return [type(first).__name__, asdict(first), [refusal.uid, refusal.error], requests]
+
+
+def judge_statistics_and_ids_pass_through(seed, got):
+    names = ("running", "waiting", "used_tokens", "cached_tokens", "total_tokens")
+    equal(got[:2], ["StatsReply", {name: i + 1 for i, name in enumerate(names)}], "the statistics")
+    equal(got[2][0], 3, "whose ids are refused")
+    truth("tokenized" in got[2][1] and "-1" in got[2][1], "the reason names the id", got[2][1])
+    equal(got[3], [["UserMsg", 1, [5, 10**6, 0]], ["UserMsg", 2, []]], "the requests")
+
+
+def probe_a_worker_that_is_told_to_exit_exits(seed):
+    """SystemExit, as a signal's handler may raise it, must get through."""
+    from minisgl.tokenizer import server
+
+    class Leaves:
+        def __init__(self, *args: Any) -> None:
+            self.stopped = False
+
+        def get_raw(self) -> bytes:
+            raise SystemExit(7)
+
+        def stop(self) -> None:
+            stopped.append(True)
+
+    stopped: list[bool] = []
+    kept = server.ZmqPullQueue, server.ZmqPushQueue
+    server.ZmqPullQueue = server.ZmqPushQueue = Leaves
+    try:
+        server.tokenize_worker(
+            tokenizer_path=checkpoint(MODEL),
+            addr="",
+            create=True,
+            backend_addr="",
+            frontend_addr="",
+            local_bs=2,
+        )
+    except SystemExit as left:
+        return [left.code, len(stopped)]
+    finally:
+        server.ZmqPullQueue, server.ZmqPushQueue = kept
+    return None
+
+
+def judge_a_worker_that_is_told_to_exit_exits(seed, got):
+    equal(got, [7, 3], "the exit status, and how many queues it closed")
