@@ -20,10 +20,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from openai import AsyncOpenAI
 
+from bench.raw_client import Stream, stream_all
 from minisgl.benchmark import client as bench
 from minisgl.utils import load_tokenizer
 from pairs import checkpoint
 
+CHAT = "/v1/chat/completions"
 FIRST, STEP, SLACK = 0.4, 0.2, 0.09
 """Seconds until a timed answer's first chunk, between two chunks, and what a busy machine adds."""
 
@@ -70,7 +72,7 @@ class Fake:
         self.now = self.most = 0
         app = FastAPI()
         app.get("/v1/models")(self.models)
-        app.post("/v1/chat/completions")(self.chat)
+        app.post(CHAT)(self.chat)
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/v1"
         self.server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
@@ -195,6 +197,35 @@ def test_a_trace_is_sent_in_time(server: Fake) -> None:
     came = {body["messages"][0]["content"]: body["at"] - first for body in server.asked}
     assert list(came) == ["7.0", "7.2", "7.5"]
     assert near(came["7.2"], 0.2) and near(came["7.5"], 0.5), came
+
+
+def raw(server: Fake, prompts: list[str]) -> list[Stream]:
+    usage = {"stream": True, "stream_options": {"include_usage": True}}
+    bodies = [
+        {"messages": [{"role": "user", "content": prompt}], "max_tokens": 6, **usage}
+        for prompt in prompts
+    ]
+    streams, seconds = stream_all(int(server.url.split(":")[2][:-3]), CHAT, bodies)
+    assert seconds >= max(stream.came[-1] - stream.sent for stream in streams)
+    return streams
+
+
+def test_the_raw_client_sees_the_same_times_and_tokens(server: Fake) -> None:
+    timed, plain = raw(server, ["timed", "plain"])
+    assert (timed.completion_tokens(), plain.completion_tokens()) == (6, 6)
+    sent, chunks = timed.sent, timed.token_times()
+    gaps = [b - a for a, b in zip(chunks, chunks[1:], strict=False)]
+    assert near(chunks[0] - sent, FIRST) and len(gaps) == 2, chunks
+    assert all(near(gap, STEP) for gap in gaps), gaps
+
+
+@pytest.mark.parametrize(("prompt", "told"), [("refused", "HTTP 400.*too long"), ("cut", "200")])
+def test_the_raw_client_refuses_an_answer_that_is_not_whole(
+    server: Fake, prompt: str, told: str
+) -> None:
+    [stream] = raw(server, [prompt])
+    with pytest.raises(RuntimeError, match=told):
+        stream.completion_tokens()
 
 
 @pytest.mark.parametrize("name", ["tiny-qwen2", "tiny-llama3", "tiny-mistral", "smollm2-135m"])
