@@ -162,7 +162,8 @@ def tokenize_worker(
     backend = ZmqPushQueue(backend_addr, False, BaseBackendMsg.encoder)
     frontend = ZmqPushQueue(frontend_addr, False, BaseFrontendMsg.encoder)
     if ack_queue is not None:
-        ack_queue.put(f"tokenizer {tokenizer_id} is ready")
+        name = f"tokenizer {tokenizer_id}" if tokenizer_id >= 0 else "detokenizer"
+        ack_queue.put(f"{name} is ready")
     try:
         while True:
             worker.backend, worker.frontend = [], []

@@ -1,0 +1,136 @@
+"""The server's settings, and how they are read from a command line."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from minisgl.attention import validate_attn_backend
+from minisgl.distributed.info import DistributedInfo
+from minisgl.scheduler import SchedulerConfig
+from minisgl.utils.device import default_device
+
+from .options import DTYPES, make_parser
+
+
+@dataclass(frozen=True)
+class ServerArgs(SchedulerConfig):
+    """The scheduler's settings, and how it is served.
+
+    num_tokenizer: processes that only tokenize; 0: the detokenizer does it too. silent_output: only
+    warnings are logged. max_body_bytes: of a request. max_waiting: requests without a first token
+    that are let in. Times are in seconds: request_timeout for a whole request to arrive,
+    first_token_timeout for an answer to begin, send_timeout for a client to take what is sent,
+    shutdown_grace for running requests once the server is told to stop.
+    """
+
+    server_host: str = "127.0.0.1"
+    server_port: int = 1919
+    num_tokenizer: int = 0
+    silent_output: bool = False
+    api_key: str = ""
+    max_body_bytes: int = 4 << 20
+    max_waiting: int = 1024
+    request_timeout: float = 30.0
+    first_token_timeout: float = 600.0
+    send_timeout: float = 60.0
+    shutdown_grace: float = 10.0
+
+    @property
+    def share_tokenizer(self) -> bool:
+        """Whether one process tokenizes and detokenizes."""
+        return self.num_tokenizer == 0
+
+    @property
+    def zmq_frontend_addr(self) -> str:
+        """Where the API server takes replies; it binds."""
+        return f"ipc://{self.socket_folder}/frontend"
+
+    @property
+    def zmq_tokenizer_addr(self) -> str:
+        """Where prompts go: to the detokenizer, or to an address that all tokenizers read."""
+        if self.share_tokenizer:
+            return self.zmq_detokenizer_addr
+        return f"ipc://{self.socket_folder}/tokenizer"
+
+    @property
+    def tokenizer_create_addr(self) -> bool:
+        """Whether the tokenizer binds zmq_tokenizer_addr: it does when it is the only one."""
+        return self.share_tokenizer
+
+    @property
+    def frontend_create_tokenizer_link(self) -> bool:
+        """Whether the API server binds zmq_tokenizer_addr, so that several can read from it."""
+        return not self.share_tokenizer
+
+    @property
+    def distributed_addr(self) -> str:
+        """Where ranks find each other: a file of this server's own, since a port may be taken."""
+        return f"file://{self.socket_folder}/ranks"
+
+
+def resolve_model(name: str) -> str:
+    """Return the folder that name stands for, itself or one under models/, or a hub name.
+
+    Raises ValueError for a folder without a checkpoint and for what is neither.
+    """
+    models = Path(os.environ.get("MINISGL_MODELS") or "models")
+    for folder in (Path(name), models / name):
+        if (folder / "config.json").is_file():
+            return str(folder)
+    if Path(name).is_dir():
+        raise ValueError(f"{name} holds no checkpoint: it has no config.json")
+    owner, _, repo = name.partition("/")
+    if not owner.strip(".") or not repo.strip(".") or "/" in repo:
+        raise ValueError(
+            f"there is no model {name!r}; give a folder with a config.json, the name of one in "
+            f"{models}, or a name of the Hugging Face hub such as Qwen/Qwen3-0.6B"
+        )
+    return name
+
+
+def parse_args(args: list[str], run_shell: bool = False) -> tuple[ServerArgs, bool]:
+    """Return the settings that a command line asks for, and whether to chat in this terminal.
+
+    What is wrong ends the process with status 2 and one sentence on stderr.
+    """
+    parser = make_parser()
+    given = parser.parse_args(args)
+    run_shell |= given.shell_mode
+    try:
+        validate_attn_backend(given.attention_backend)
+        model_path = resolve_model(given.model_path)
+    except ValueError as error:
+        parser.error(str(error))
+    automatic = torch.float32 if default_device().type == "cpu" else torch.bfloat16
+    settings = ServerArgs(
+        model_path=model_path,
+        tp_info=DistributedInfo(0, given.tensor_parallel_size),
+        dtype=DTYPES.get(given.dtype, automatic),
+        max_running_req=given.max_running_requests,
+        attention_backend=given.attention_backend,
+        moe_backend=given.moe_backend,
+        cuda_graph_max_bs=given.cuda_graph_max_bs,
+        page_size=given.page_size,
+        memory_ratio=given.memory_ratio,
+        use_dummy_weight=given.dummy_weight,
+        max_seq_len_override=given.max_seq_len_override,
+        num_page_override=given.num_pages,
+        max_extend_tokens=given.max_prefill_length,
+        cache_type=given.cache_type,
+        server_host=given.host,
+        server_port=given.port,
+        num_tokenizer=given.num_tokenizer,
+        silent_output=run_shell,
+        api_key=given.api_key,
+        max_body_bytes=given.max_body_bytes,
+        max_waiting=given.max_waiting,
+        request_timeout=given.request_timeout,
+        first_token_timeout=given.first_token_timeout,
+        send_timeout=given.send_timeout,
+        shutdown_grace=given.shutdown_grace,
+    )
+    return settings, run_shell
