@@ -8,10 +8,10 @@ DESC = """Five processes and the messages between them. The server, which client
 TokenizeMsg and AbortMsg to the tokenizer. The tokenizer sends UserMsg and AbortBackendMsg to the
 scheduler of rank 0, and ExitMsg comes the same way. Rank 0 passes every frame on to the schedulers
 of the other ranks by a broadcast, as it came. It sends a DetokenizeMsg for each token to the
-detokenizer, which sends a UserReply with the next piece of text to the server. All arrows but the
-broadcast are push and pull queues, in which each message is taken by one receiver; a broadcast
-reaches every subscriber. Several messages may travel as one: BatchTokenizerMsg, BatchBackendMsg,
-BatchFrontendMsg."""
+detokenizer, which sends a UserReply with the next piece of text to the server. A StatsMsg goes the
+same way and becomes a StatsReply. All arrows but the broadcast are push and pull queues, in which
+each message is taken by one receiver; a broadcast reaches every subscriber. Several messages may
+travel as one: BatchTokenizerMsg, BatchBackendMsg, BatchFrontendMsg."""
 
 SIZE = (150, 58)
 SERVER, TOKENIZER, RANK0, OTHERS, DETOKENIZER = (
@@ -38,9 +38,11 @@ def draw() -> Drawing:
     d.text(612, 276, "broadcast", "s", "end")
     d.text(612, 292, "of each frame", "s", "end")
     d.arrow((560, 200), (560, 257), (437, 257))
-    d.text(446, 250, "DetokenizeMsg", "m")
+    d.text(446, 232, "DetokenizeMsg", "m")
+    d.text(446, 250, "StatsMsg", "m")
     d.arrow((283, 257), (99, 257), (99, 202))
-    d.text(110, 250, "UserReply", "m")
+    d.text(110, 232, "UserReply", "m")
+    d.text(110, 250, "StatsReply", "m")
     d.text(24, 350, "Solid: a queue; each message is taken by one receiver.", "s")
     d.text(24, 368, "Dashed: a broadcast; each subscriber gets every message.", "s")
     d.text(24, 386, "Several at once: BatchTokenizerMsg, BatchBackendMsg,", "s")
