@@ -16,7 +16,7 @@ from minisgl.utils import ZmqPubQueue, ZmqPullQueue, ZmqPushQueue, ZmqSubQueue, 
 from minisgl.utils.mp import FrameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     import torch
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from minisgl.message import DetokenizeMsg, StatsMsg
 
     from .config import SchedulerConfig
+
+    Receive = Callable[["SchedulerIOMixin", bool], list[BaseBackendMsg]]
+    Send = Callable[["SchedulerIOMixin", list[DetokenizeMsg]], None]
 
 logger = init_logger(__name__)
 
@@ -46,8 +49,10 @@ class SchedulerIOMixin:
         self.tp_cpu_group = tp_cpu_group
         self._queues: list[ZmqPullQueue[Any] | ZmqPushQueue[Any] | ZmqPubQueue[Any]] = []
         self._last_report = 0.0
-        self._receive_msg: Callable[[bool], list[BaseBackendMsg]] = self.offline_receive_msg
-        self._send_result: Callable[[list[DetokenizeMsg]], None] = self.offline_send_result
+        # Functions, not methods bound to self: one would keep a dropped scheduler, and what it has
+        # on the device, until the garbage collector comes by. Hooks are looked up in each call.
+        self._receive_msg: Receive = lambda io, blocking: io.offline_receive_msg(blocking)
+        self._send_result: Send = lambda io, reply: io.offline_send_result(reply)
         if config.offline_mode:
             return
         if not config.socket_folder:
@@ -61,8 +66,8 @@ class SchedulerIOMixin:
         self._inbox = ZmqPullQueue(config.zmq_backend_addr, True, BaseBackendMsg.decoder)
         self._outbox = ZmqPushQueue(config.zmq_detokenizer_addr, False, BaseTokenizerMsg.encoder)
         self._queues = [self._inbox, self._outbox]
-        self._receive_msg = self._recv_msg_single_rank
-        self._send_result = self._reply_tokenizer_rank0
+        self._receive_msg = SchedulerIOMixin._recv_msg_single_rank
+        self._send_result = SchedulerIOMixin._reply_tokenizer_rank0
         if config.tp_info.size > 1:
             self._broadcast = ZmqPubQueue(
                 config.zmq_scheduler_broadcast_addr,
@@ -72,14 +77,14 @@ class SchedulerIOMixin:
                 timeout=config.distributed_timeout,
             )
             self._queues.append(self._broadcast)
-            self._receive_msg = self._recv_msg_multi_rank0
+            self._receive_msg = SchedulerIOMixin._recv_msg_multi_rank0
 
     def _connect_rank1(self, config: SchedulerConfig) -> None:
         address = config.zmq_scheduler_broadcast_addr
         self._inbox = ZmqSubQueue(address, False, BaseBackendMsg.decoder)
         self._queues = [self._inbox]
-        self._receive_msg = self._recv_msg_multi_rank1
-        self._send_result = self._reply_tokenizer_rank1
+        self._receive_msg = SchedulerIOMixin._recv_msg_multi_rank1
+        self._send_result = SchedulerIOMixin._reply_tokenizer_rank1
 
     def run_when_idle(self) -> None:
         """Called, on every rank, before waiting for a message with nothing else to do."""
@@ -98,14 +103,14 @@ class SchedulerIOMixin:
         raise NotImplementedError("a subclass says where results go")
 
     def receive_msg(self, blocking: bool = False) -> list[BaseBackendMsg]:
-        """Return the messages that have come in; with blocking, wait for one."""
+        """Return the messages that have come in, one by one; with blocking, wait for a frame."""
         if blocking:
             self.run_when_idle()
-        return self._receive_msg(blocking)
+        return self._receive_msg(self, blocking)
 
     def send_result(self, reply: list[DetokenizeMsg]) -> None:
         """Send the tokens of one step."""
-        self._send_result(reply)
+        self._send_result(self, reply)
 
     def sync_all_ranks(self) -> None:
         """Return once every rank has come here; at once when there is only one."""
@@ -125,7 +130,7 @@ class SchedulerIOMixin:
         while blocking or not self._inbox.empty():
             raw, blocking = self._inbox.get_raw(), False
             try:
-                msgs.append(self._inbox.decode(raw))
+                msgs += _flat(self._inbox.decode(raw))
             except (FrameError, MessageError) as error:  # whose text may quote a request
                 logger.error("%d bytes are no message: %s", len(raw), type(error).__name__)
         return msgs
@@ -151,3 +156,17 @@ class SchedulerIOMixin:
     def _report(self) -> None:
         self._last_report = time.monotonic()
         self._outbox.put(self.stats())
+
+
+def _flat(msg: BaseBackendMsg) -> Iterator[BaseBackendMsg]:
+    """Yield the messages of a batch, and of the batches in it, in order.
+
+    A batch that is as deep as a decoder can bear must not become one deeper for the other ranks.
+    """
+    stack = [msg]
+    while stack:
+        msg = stack.pop()
+        if isinstance(msg, BatchBackendMsg):
+            stack += reversed(msg.data)
+        else:
+            yield msg

@@ -16,7 +16,6 @@ from minisgl.env import ENV
 from minisgl.message import (
     AbortBackendMsg,
     BaseBackendMsg,
-    BatchBackendMsg,
     DetokenizeMsg,
     ExitMsg,
     StatsMsg,
@@ -215,9 +214,6 @@ class Scheduler(SchedulerIOMixin):
                 params = replace(msg.sampling_params, max_tokens=room)
                 msg = replace(msg, sampling_params=params)
             self.prefill_manager.add_one_req(msg)
-        elif isinstance(msg, BatchBackendMsg):
-            for inner in msg.data:
-                self._process_one_msg(inner)
         elif isinstance(msg, ExitMsg):
             raise SchedulerExit
         elif isinstance(msg, AbortBackendMsg):

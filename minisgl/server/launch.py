@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from minisgl.tokenizer import tokenize_worker
 
 from .args import ServerArgs, parse_args
-from .workers import WorkerError, Workers, private_folder
+from .workers import WorkerError, Workers, end_process, private_folder
 
 if TYPE_CHECKING:
     import multiprocessing as mp
     from collections.abc import Callable
 
+    from .workers import AckQueue
 
-def _run_scheduler(args: ServerArgs, ack_queue: mp.Queue[str]) -> None:
+
+def _run_scheduler(args: ServerArgs, ack_queue: mp.Queue[str] | AckQueue) -> None:
     """Serve until an ExitMsg comes. ack_queue gets one message when all ranks are ready."""
     from minisgl.scheduler import Scheduler
     from minisgl.scheduler.scheduler import SchedulerExit
@@ -65,6 +67,7 @@ def launch_server(run_shell: bool = False) -> NoReturn:
     if args.silent_output:
         os.environ.setdefault("MINISGL_LOG_LEVEL", "WARNING")  # for the workers as well
     signal.signal(signal.SIGTERM, _interrupted)
+    status = 0
     try:
         with private_folder(args) as args:
             # imported here, since the workers import this module and need no web server
@@ -73,11 +76,10 @@ def launch_server(run_shell: bool = False) -> NoReturn:
             run_api_server(args, partial(start_workers, args), run_shell)
     except WorkerError as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
+        status = 1
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        sys.exit(130)
-    sys.exit(0)
+        status = 130
+    end_process(status)
 
 
 def _interrupted(*_: Any) -> NoReturn:

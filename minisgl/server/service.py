@@ -30,7 +30,7 @@ logger = init_logger("minisgl.server")
 
 Shell = Callable[[], Awaitable[None]]
 
-FAREWELL = 2.0
+FAREWELL = 1.5
 """Seconds for which a server that has failed still says so, before it ends."""
 POLL = 0.2
 """Seconds between two looks at the workers, and at what still runs."""

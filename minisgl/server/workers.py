@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing as mp
 import os
-import queue
 import shutil
 import signal
 import sys
@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from minisgl.message import BaseBackendMsg, ExitMsg
 from minisgl.utils import ZmqPushQueue, init_logger
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
     from .args import ServerArgs
@@ -37,13 +38,24 @@ class WorkerError(Exception):
     """A worker could not start or has died: which, and why."""
 
 
+class AckQueue:
+    """A worker's end of a pipe to the server, for what it says once it is ready."""
+
+    def __init__(self, connection: Connection[str, str]) -> None:
+        self._connection = connection
+
+    def put(self, ack: str) -> None:
+        """Say something."""
+        self._connection.send(ack)
+
+
 @contextmanager
 def private_folder(args: ServerArgs) -> Iterator[ServerArgs]:
     """Yield args with a new folder for sockets, which nobody else may enter and which is removed.
 
     Raises WorkerError where its path is too long for a socket's name.
     """
-    folder = tempfile.mkdtemp(prefix="minisgl-")  # with mode 0700
+    folder = tempfile.mkdtemp(prefix="minisgl-server-")  # with mode 0700
     try:
         if len(folder) > 80:
             raise WorkerError(
@@ -64,45 +76,49 @@ class Workers:
 
     def __init__(self, args: ServerArgs, tasks: dict[str, Callable[..., None]]) -> None:
         self.args = args
+        self.processes: dict[str, BaseProcess] = {}
+        self._acks: dict[str, Connection[str, str]] = {}
         context = mp.get_context("spawn")
-        self._acks: Any = context.Queue()
-        self.processes: dict[str, BaseProcess] = {
-            name: context.Process(
-                target=_run_worker, args=(name, task, args, self._acks), name=f"minisgl-{name}"
+        for name, task in tasks.items():
+            self._acks[name], its_end = context.Pipe(duplex=False)
+            self.processes[name] = context.Process(
+                target=_run_worker, args=(name, task, args, AckQueue(its_end)), name=name
             )
-            for name, task in tasks.items()
-        }
-        for process in self.processes.values():
-            process.start()
+            self.processes[name].start()
+            its_end.close()  # so that this end hears when the worker's is gone
 
     def wait_until_ready(self) -> Iterator[str]:
         """Yield what each worker says once it is ready; raises WorkerError when one fails."""
-        for _ in self.processes:
-            ack = self._next_ack()
-            if ack.startswith(FAILED):
-                raise WorkerError(ack.removeprefix(FAILED))
-            yield ack
+        left = dict(self._acks)
+        while left:
+            ready = wait(left.values())
+            for name in [name for name, connection in left.items() if connection in ready]:
+                del left[name]
+                if not (said := self._said(name)) or said.startswith(FAILED):
+                    self.processes[name].join(STOP_TIMEOUT)
+                    raise WorkerError(self._death(name, said))
+                yield said
 
-    def _next_ack(self) -> str:
-        while True:
-            try:
-                ack: str = self._acks.get(timeout=0.2)
-                return ack
-            except queue.Empty:
-                dead = self.dead()
-            if dead:
-                try:  # it may have said why just before
-                    last: str = self._acks.get(timeout=0.2)
-                    return last
-                except queue.Empty:
-                    raise WorkerError(dead) from None
+    def _said(self, name: str) -> str:
+        """Return what a worker has said since the last look, "" for nothing."""
+        try:
+            return self._acks[name].recv() if self._acks[name].poll() else ""
+        except EOFError:
+            return ""
+
+    def _death(self, name: str, said: str) -> str:
+        if said:
+            return f"the {name} {said.removeprefix(FAILED)}"
+        process = self.processes[name]
+        code = process.exitcode or 0
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+        return f"the {name} (process {process.pid}) has died with {how}"
 
     def dead(self) -> str | None:
-        """Return which worker has died, as a sentence; None while all run."""
+        """Return which worker has died and why, as a sentence; None while all run."""
         for name, process in self.processes.items():
-            if (code := process.exitcode) is not None:
-                how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
-                return f"the {name} (process {process.pid}) has died with {how}"
+            if process.exitcode is not None:
+                return self._death(name, self._said(name))
         return None
 
     def stop(self) -> None:
@@ -119,8 +135,8 @@ class Workers:
                 if process.is_alive():
                     getattr(process, end)()
             _join([*schedulers, *others])
-        self._acks.close()
-        self._acks.cancel_join_thread()
+        for connection in self._acks.values():
+            connection.close()
 
 
 def _join(processes: list[BaseProcess]) -> None:
@@ -129,7 +145,9 @@ def _join(processes: list[BaseProcess]) -> None:
         process.join(max(0.0, end - time.monotonic()))
 
 
-def _run_worker(name: str, task: Callable[..., None], args: ServerArgs, acks: Any) -> None:
+def _run_worker(
+    name: str, task: Callable[..., None], args: ServerArgs, acks: AckQueue
+) -> None:
     """What a new process runs. Ctrl-C in a terminal reaches it too, but is for the server alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(args.socket_folder,), daemon=True).start()
@@ -137,13 +155,21 @@ def _run_worker(name: str, task: Callable[..., None], args: ServerArgs, acks: An
         task(args, acks)
     except Exception as error:
         logger.debug("the %s stops", name, exc_info=True)
-        acks.put(f"{FAILED}the {name} can't go on: {type(error).__name__}: {error}")
-        acks.close()
-        acks.join_thread()
-        sys.exit(1)
+        acks.put(f"{FAILED}can't go on: {type(error).__name__}: {error}")
+        end_process(1)
+    end_process(0)
+
+
+def end_process(status: int) -> NoReturn:
+    """End this process at once: Python would first take PyTorch down, which takes a second."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _end_with_parent(folder: str) -> None:
+    """End this process once the one that started it has gone, however it went."""
     parent = mp.parent_process()
     assert parent is not None, "a worker is started by a server"
     wait([parent.sentinel])

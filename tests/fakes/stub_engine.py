@@ -47,6 +47,25 @@ def said(prompt: list[int], max_tokens: int, eos: tuple[int, ...] = ()) -> list[
     return [[token, i == len(tokens)] for i, token in enumerate(tokens, start=1)]
 
 
+def said_logprobs(token: int, count: int, vocab: int = 97) -> tuple[list[int], list[float]]:
+    """What comes with a token whose request asks for count of the best: ids and values."""
+    best = [(3 * token + i) % vocab for i in range(count)]
+    return [token, *best], [-token / 4.0, *(-token - i / 4.0 for i in range(count))]
+
+
+def _empty_logprobs(reqs: list[Any]) -> Any:
+    """Room for what the batch's requests ask for, None if nobody does; without values so far."""
+    asked = [
+        p.top_logprobs for p in (r.sampling_params for r in reqs) if hasattr(p, "top_logprobs")
+    ]
+    if not (counts := [count for count in asked if count is not None]):
+        return None
+    from minisgl.engine import Logprobs
+
+    top = torch.full((len(reqs), max(counts)), float("nan"))
+    return Logprobs(top.new_full((len(reqs),), float("nan")), top, torch.full_like(top, -1).int())
+
+
 class _Later:
     """A value that is there once its batch has run."""
 
@@ -88,7 +107,8 @@ class LateEngine:
         from minisgl.core import Context, set_global_ctx
         from minisgl.utils import align_ceil
 
-        self.device, self.stream, self.tp_cpu_group = torch.device("cpu"), None, None
+        self.device, self.stream = torch.device("cpu"), None
+        self.tp_cpu_group = vars(config)["tp_cpu_group"]
         self.num_pages = config.num_page_override
         pool_tokens = self.num_pages * config.page_size
         self.max_seq_len = min(config.max_seq_len_override or pool_tokens, pool_tokens)
@@ -121,17 +141,20 @@ class LateEngine:
         self.snapshots.append((tensors, [tensor.clone() for tensor in tensors]))
         tokens = torch.full((len(batch.reqs),), -1, dtype=torch.int32)
         ids, positions, out_loc = batch.input_ids, batch.positions, batch.out_loc
+        logprobs = _empty_logprobs(batch.reqs)
         for req in batch.reqs:
             req.complete_one()
 
         def run() -> None:
             self._compute(metadata, ids.make().tolist(), positions, out_loc, tokens)
+            if logprobs is not None:
+                self._fill(logprobs, tokens.tolist())
 
         self.queue.append(run)
         return SimpleNamespace(
             next_tokens_gpu=_Later(lambda: tokens),
             next_tokens_cpu=tokens,
-            logprobs=None,
+            logprobs=logprobs,
             copy_done_event=_Event(self._up_to(len(self.queue))),
         )
 
@@ -161,6 +184,13 @@ class LateEngine:
             sampled[row] = seen[-1] % self.vocab_size
             start = end
 
+    def _fill(self, logprobs: Any, tokens: list[int]) -> None:
+        for row, token in enumerate(tokens):
+            ids, values = said_logprobs(token, logprobs.top_ids.shape[1], self.vocab_size)
+            logprobs.chosen[row] = values[0]
+            logprobs.top_ids[row] = torch.tensor(ids[1:], dtype=torch.int32)
+            logprobs.top[row] = torch.tensor(values[1:], dtype=torch.float32)
+
     def expect(self, uid: int, tokens: list[int]) -> None:
         """From now on request uid must see the prefixes of these tokens."""
         self._wanted[uid] = np.array(prefixes(tokens))
@@ -182,22 +212,28 @@ class Done(Exception):
 
 
 def stub_config(**settings: Any) -> Any:
-    """A SchedulerConfig that reads no checkpoint. eos: end ids; vocab: ids of the vocabulary."""
+    """A SchedulerConfig that reads no checkpoint. eos: end ids; vocab: ids of the vocabulary.
+
+    With socket_folder it is an online one, which is number rank of size.
+    """
     from minisgl.distributed.info import DistributedInfo
     from minisgl.scheduler import SchedulerConfig
 
     eos, vocab = settings.pop("eos", ()), settings.pop("vocab", 97)
+    info = DistributedInfo(settings.pop("rank", 0), settings.pop("size", 1))
+    group = settings.pop("tp_cpu_group", None)
     fixed = {
         "model_path": "no checkpoint",
-        "tp_info": DistributedInfo(0, 1),
+        "tp_info": info,
         "dtype": torch.float32,
         "max_running_req": 8,
         "num_page_override": 64,
         "cache_type": "naive",
-        "offline_mode": True,
+        "offline_mode": "socket_folder" not in settings,
     }
     config = SchedulerConfig(**{**fixed, **settings})
     vars(config)["eos_token_ids"] = frozenset(eos)
+    vars(config)["tp_cpu_group"] = group
     vars(config)["model_config"] = SimpleNamespace(vocab_size=vocab)
     return config
 
@@ -206,8 +242,8 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
     """A scheduler on a LateEngine. base: another class than Scheduler, such as a faulty one.
 
     send(*messages) puts messages into its inbox; step() is one loop; run() steps until idle.
-    replies: for each uid [token, finished] or [token, finished, error], in order. check() raises
-    unless each row and page has one owner.
+    replies: for each uid [token, finished] or [token, finished, error], in order; each rank that is
+    online has its own. check() raises unless each row and page has one owner.
     batches: for each launch its phase and [uid, cached_len, device_len] of its requests.
     """
     from unittest import mock
@@ -241,12 +277,22 @@ def stub_scheduler(overlap: bool = False, base: Any = None, **settings: Any) -> 
             return taken
 
         def offline_send_result(self, reply: list[Any]) -> None:
+            pass
+
+        def send_result(self, reply: list[Any]) -> None:
+            super().send_result(reply)
             for msg in reply:
                 said = [msg.next_token, msg.finished] + [msg.error] * (msg.error is not None)
                 self.replies.setdefault(msg.uid, []).append(said)
 
         def send(self, *messages: Any) -> None:
             self.inbox += messages
+
+        @property
+        def is_idle(self) -> bool:
+            """Whether the next step would wait for a message."""
+            busy = self.prefill_manager.runnable or self.decode_manager.runnable
+            return self.data is None and not busy
 
         def step(self) -> None:
             if overlap:

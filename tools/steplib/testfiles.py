@@ -10,7 +10,8 @@ from pathlib import Path
 
 from steplib.errors import UserError
 
-_IMPORTABLE = {"torch", "numpy", "pairs", "stub_engine", "__future__"} | sys.stdlib_module_names
+_FAKES = {"stub_engine", "stub_online"}
+_IMPORTABLE = {"torch", "numpy", "pairs", "__future__"} | _FAKES | sys.stdlib_module_names
 
 
 @dataclass(frozen=True)
