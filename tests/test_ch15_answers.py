@@ -34,7 +34,8 @@ def replies(*texts: str, ends: str | None = "length", best: Any = None) -> list[
     if ends == "length":
         made[-1].finished = True
     if ends == "stop":
-        made.append(UserReply(1, "", True, at_end=True))
+        own = [token("</s>")] if best else None  # which is no token of the answer
+        made.append(UserReply(1, "", True, at_end=True, logprobs=own))
     made[0].prompt_tokens, made[0].cached_tokens = PROMPT, CACHED  # only the first says so
     return made
 
@@ -52,8 +53,8 @@ def told(made: list[Any], stops: tuple[str, ...] = ()) -> dict[str, Any]:
     answer, pieces = answered(made, stops)
     return {
         "pieces": [[piece.text, piece.finish_reason] for piece in pieces],
-        "tokens": [[best[0].token for best in piece.logprobs] for piece in pieces],
-        "offsets": [offset for piece in pieces for offset in piece.offsets],
+        "tokens": [[each.logprobs[0].token for each in piece.tokens] for piece in pieces],
+        "offsets": [each.offset for piece in pieces for each in piece.tokens],
         "text": answer.joined().text,
         "counts": [answer.prompt_tokens, answer.cached_tokens, answer.completion_tokens],
         "finish": [answer.finish_reason, answer.joined().finish_reason, answer.is_stopped],

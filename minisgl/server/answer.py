@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .stop import StopChecker
@@ -13,16 +14,22 @@ if TYPE_CHECKING:
 FinishReason = Literal["stop", "length"]
 
 
+class Token(NamedTuple):
+    """A token of an answer: where in the text it begins, and itself, then the best."""
+
+    offset: int
+    logprobs: list[TokenLogprob]
+
+
 class Piece(NamedTuple):
     """What a reply adds to an answer.
 
-    logprobs: for each token that begins in the text, itself and then the best ones; offsets: where
-    in the answer's text each begins. finish_reason: why the answer ends here, or None.
+    tokens: those that begin in the text, if log-probabilities were asked for. finish_reason: why
+    the answer ends here, or None.
     """
 
     text: str
-    logprobs: list[list[TokenLogprob]]
-    offsets: list[int]
+    tokens: Sequence[Token]
     finish_reason: FinishReason | None
 
 
@@ -42,44 +49,41 @@ class Answer:
         self._checker = StopChecker(stops)
         self._length = 0  # of all text so far, what is held back included
         self._shown = 0
-        self._waiting: deque[tuple[int, list[TokenLogprob]]] = deque()
-        self._pieces: list[Piece] = []
+        self._waiting: deque[Token] = deque()
+        self._texts: list[str] = []
+        self._tokens: list[Token] = []
 
     def push(self, reply: UserReply) -> Piece:
         """Return what the reply adds; nothing behind the answer's end. An error is not for here."""
         assert reply.error is None, "a reply with an error is no part of an answer"
         if self.finish_reason is not None:
-            return Piece("", [], [], None)
+            return Piece("", (), None)
         # The first reply has them, later ones may be without.
         self.prompt_tokens = max(self.prompt_tokens, reply.prompt_tokens)
         self.cached_tokens = max(self.cached_tokens, reply.cached_tokens)
         self.completion_tokens += reply.num_tokens
-        if reply.logprobs is not None:
-            self._waiting.append((self._length, reply.logprobs))
+        if reply.logprobs is not None and reply.num_tokens:  # an end id is not part of it
+            self._waiting.append(Token(self._length, reply.logprobs))
         self._length += len(reply.incremental_output)
         text, is_met = self._checker.push(reply.incremental_output, reply.finished)
         self._shown += len(text)
         self.is_stopped = is_met and not reply.finished
         if is_met or reply.finished:
             self.finish_reason = "stop" if is_met or reply.at_end else "length"
-        tokens = self._tokens(takes_all=reply.finished and not is_met)
-        logprobs, offsets = [token[1] for token in tokens], [token[0] for token in tokens]
-        piece = Piece(text, logprobs, offsets, self.finish_reason)
-        self._pieces.append(piece)
-        return piece
+        tokens = self._shown_tokens(takes_all=reply.finished and not is_met)
+        self._texts.append(text)
+        self._tokens += tokens
+        return Piece(text, tokens, self.finish_reason)
 
-    def _tokens(self, takes_all: bool) -> list[tuple[int, list[TokenLogprob]]]:
+    def _shown_tokens(self, takes_all: bool) -> Sequence[Token]:
         """Return the tokens that begin in the text that is shown by now, each once."""
+        if not self._waiting:
+            return ()
         tokens = []
-        while self._waiting and (takes_all or self._waiting[0][0] < self._shown):
+        while self._waiting and (takes_all or self._waiting[0].offset < self._shown):
             tokens.append(self._waiting.popleft())
         return tokens
 
     def joined(self) -> Piece:
         """Return all pieces so far as one."""
-        return Piece(
-            "".join(piece.text for piece in self._pieces),
-            [token for piece in self._pieces for token in piece.logprobs],
-            [offset for piece in self._pieces for offset in piece.offsets],
-            self.finish_reason,
-        )
+        return Piece("".join(self._texts), self._tokens, self.finish_reason)

@@ -90,7 +90,7 @@ class OpenAIReply:
 
     def piece(self, index: int, piece: Piece) -> bytes:
         """Return the event for a choice's next piece; nothing if there is nothing to tell."""
-        if not (piece.text or piece.logprobs or piece.finish_reason):
+        if not (piece.text or piece.tokens or piece.finish_reason):
             return b""
         return self._chunk(self._delta(index, piece))
 
@@ -141,7 +141,7 @@ class ChatReply(OpenAIReply):
         return {
             "index": index,
             "delta": {"content": piece.text} if piece.text else {},
-            "logprobs": self._logprobs(piece) if piece.logprobs else None,
+            "logprobs": self._logprobs(piece) if piece.tokens else None,
             "finish_reason": piece.finish_reason,
         }
 
@@ -150,7 +150,7 @@ class ChatReply(OpenAIReply):
             return None
         content = [
             {**_described(token), "top_logprobs": [_described(each) for each in best[:top]]}
-            for token, *best in piece.logprobs
+            for _, (token, *best) in piece.tokens
         ]
         return {"content": content, "refusal": None}
 
@@ -179,15 +179,15 @@ class TextReply(OpenAIReply):
         if (top := self.top_logprobs) is None:
             return None
         best: list[dict[str, float]] = []
-        for token, *others in piece.logprobs:
+        for _, (token, *others) in piece.tokens:
             best.append({})
             for each in (token, *others[:top]):  # the first of a name is the most probable
                 best[-1].setdefault(_name(each), _finite(each.logprob))
         return {
-            "tokens": [_name(tokens[0]) for tokens in piece.logprobs],
-            "token_logprobs": [_finite(tokens[0].logprob) for tokens in piece.logprobs],
+            "tokens": [_name(token.logprobs[0]) for token in piece.tokens],
+            "token_logprobs": [_finite(token.logprobs[0].logprob) for token in piece.tokens],
             "top_logprobs": best,
-            "text_offset": piece.offsets,
+            "text_offset": [token.offset for token in piece.tokens],
         }
 
 
