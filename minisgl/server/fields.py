@@ -19,7 +19,11 @@ def _encodable(text: str) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_text(value: object) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = init_logger("minisgl.server")
 
-Shell = Callable[[], Awaitable[None]]
+Shell = Callable[[FrontendManager], Awaitable[None]]
 
 FAREWELL = 1.5
 """Seconds for which a server that has failed still says so, before it ends."""
@@ -106,7 +106,7 @@ class Service:
         watcher = asyncio.create_task(_watch(workers))
         try:
             if shell is not None:
-                await _first(shell(), watcher)
+                await _first(shell(state), watcher)
             else:
                 assert sock is not None, "a server that is no shell has a socket"
                 await self._serve(state, watcher, sock)

@@ -2,7 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-async def shell() -> None:
-    """Chat until the user leaves."""
-    raise NotImplementedError
+from prompt_toolkit import PromptSession
+
+from minisgl.core import SamplingParams
+from minisgl.env import ENV
+
+from .errors import ApiError
+from .frontend import Choices
+
+if TYPE_CHECKING:
+    from .frontend import FrontendManager
+
+HELP = "/reset begins anew, Ctrl-C stops an answer, Ctrl-D leaves."
+
+
+async def async_input(session: PromptSession[str] | None, prompt: str = "") -> str:
+    """Return a line that the user typed, or of stdin when session is None.
+
+    Raises EOFError at its end, and KeyboardInterrupt for Ctrl-C.
+    """
+    if session is not None:
+        return str(await session.prompt_async(prompt))
+    line = await asyncio.to_thread(sys.stdin.readline)
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")
+
+
+async def shell(state: FrontendManager) -> None:
+    """Chat until the user leaves. How tokens are chosen comes from MINISGL_SHELL_ variables."""
+    session: PromptSession[str] | None = PromptSession() if sys.stdin.isatty() else None
+    chat: list[dict[str, str]] = []
+    print(f"Chat with {Path(state.config.model_path).name}. {HELP}")
+    while True:
+        try:
+            text = (await async_input(session, "> ")).strip()
+        except KeyboardInterrupt:
+            continue  # it clears the line
+        except EOFError:
+            return
+        if text == "/reset":
+            chat = []
+            print("The chat begins anew.")
+        elif text.startswith("/"):
+            print(f"There is no command {text.split()[0]}. {HELP}")
+        elif text:
+            await _turn(state, chat, text)
+
+
+async def _turn(state: FrontendManager, chat: list[dict[str, str]], text: str) -> None:
+    """Answer text; both become part of the chat, unless there is no answer."""
+    chat.append({"role": "user", "content": text})
+    said: list[str] = []
+    answer = asyncio.create_task(_answer(state, chat, said))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, answer.cancel)
+    try:
+        await answer
+        print()
+    except ApiError as error:
+        print(f"\nerror: {error.message}; /reset begins a new chat")
+    except asyncio.CancelledError:
+        if not answer.cancelled():
+            raise
+        print(" [stopped]")
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+    if said:
+        chat.append({"role": "assistant", "content": "".join(said)})
+    else:
+        chat.pop()
+
+
+async def _answer(state: FrontendManager, chat: list[dict[str, str]], said: list[str]) -> None:
+    """Print the answer's text as it comes, and put it into said."""
+    params = SamplingParams(
+        temperature=ENV.SHELL_TEMPERATURE.value,
+        top_k=ENV.SHELL_TOP_K.value,
+        top_p=ENV.SHELL_TOP_P.value,
+        max_tokens=ENV.SHELL_MAX_TOKENS.value,
+    )
+    async with Choices(state, [list(chat)], [params], []) as choices:
+        async for pieces in choices.pieces():
+            for _, piece in pieces:
+                said.append(piece.text)
+                print(piece.text, end="", flush=True)
