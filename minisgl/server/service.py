@@ -62,6 +62,16 @@ def bind(config: ServerArgs) -> socket.socket:
     return sock
 
 
+def make_state(config: ServerArgs) -> FrontendManager:
+    """Return the API's side of the queues; made inside the loop that is to use it."""
+    address, binds = config.zmq_tokenizer_addr, config.frontend_create_tokenizer_link
+    return FrontendManager(
+        config=config,
+        send_tokenizer=ZmqAsyncPushQueue(address, binds, BaseTokenizerMsg.encoder),
+        recv_tokenizer=ZmqAsyncPullQueue(config.zmq_frontend_addr, True, BaseFrontendMsg.decoder),
+    )
+
+
 class Service:
     """Runs the API and its workers. set_state is told what the routes work on."""
 
@@ -89,18 +99,7 @@ class Service:
     async def _run(
         self, workers: Workers, sock: socket.socket | None, shell: Shell | None
     ) -> None:
-        config = self.config
-        state = FrontendManager(
-            config=config,
-            send_tokenizer=ZmqAsyncPushQueue(
-                config.zmq_tokenizer_addr,
-                config.frontend_create_tokenizer_link,
-                BaseTokenizerMsg.encoder,
-            ),
-            recv_tokenizer=ZmqAsyncPullQueue(
-                config.zmq_frontend_addr, True, BaseFrontendMsg.decoder
-            ),
-        )
+        state = make_state(self.config)
         self.set_state(state)
         listener = asyncio.create_task(state.listen())
         watcher = asyncio.create_task(_watch(workers))

@@ -28,7 +28,8 @@ async def async_input(session: PromptSession[str] | None, prompt: str = "") -> s
     Raises EOFError at its end, and KeyboardInterrupt for Ctrl-C.
     """
     if session is not None:
-        return str(await session.prompt_async(prompt))
+        line: str = await session.prompt_async(prompt)
+        return line
     line = await asyncio.to_thread(sys.stdin.readline)
     if not line:
         raise EOFError
