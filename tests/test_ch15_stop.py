@@ -61,18 +61,25 @@ def judge_the_end_brings_what_was_held_back(seed, got):
     equal(got[2], [["a ", False], ["", True]], "a stop that the last piece completes")
 
 
+def all_shown(stops: list[str], pieces: list[str]) -> list:
+    """All that is shown of a text, and whether a stop string was met."""
+    steps = shown(stops, pieces)
+    return ["".join(text for text, _ in steps), steps[-1][1]]
+
+
 def probe_the_stop_that_begins_first_counts_in_any_order_and_pieces(seed):
     stops = [["abc", "b"], ["b", "abc"]]
     texts = ["xabcx", "xabx", "xab"]
     return [
-        ["".join(each for each, _ in shown(some, pieces)) for pieces in ([text], list(text))]
+        [all_shown(some, pieces) for pieces in ([text], list(text))]
         for some in stops
         for text in texts
     ]
 
 
 def judge_the_stop_that_begins_first_counts_in_any_order_and_pieces(seed, got):
-    equal(got, [["x", "x"], ["xa", "xa"], ["xa", "xa"]] * 2, "shown at once and letter by letter")
+    want = [[[text, True]] * 2 for text in ("x", "xa", "xa")]
+    equal(got, want * 2, "shown at once and letter by letter, and whether a stop was met")
 
 
 def probe_nothing_is_shown_behind_a_stop(seed):
@@ -94,8 +101,7 @@ def probe_the_text_is_cut_at_the_first_stop(seed):
     found = []
     for i in range(200):
         stops, pieces = drawn(1000 * seed + i)
-        steps = shown(stops, pieces)
-        found.append(["".join(text for text, _ in steps), steps[-1][1]])
+        found.append(all_shown(stops, pieces))
     return found
 
 
