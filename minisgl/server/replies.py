@@ -8,11 +8,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from .logprobs import chat_logprobs, text_logprobs
 from .protocol import ChatCompletionRequest, CompletionRequest
 
 if TYPE_CHECKING:
-    from minisgl.message import TokenLogprob
-
     from .answer import Answer, Piece
     from .errors import ApiError
 
@@ -20,8 +19,6 @@ Json = dict[str, Any]
 
 DONE = b"data: [DONE]\n\n"
 """The event that ends a stream."""
-LOWEST = -9999.0
-"""The log-probability of a token that is impossible: JSON has no infinity."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -146,13 +143,7 @@ class ChatReply(OpenAIReply):
         }
 
     def _logprobs(self, piece: Piece) -> Json | None:
-        if (top := self.top_logprobs) is None:
-            return None
-        content = [
-            {**_described(token), "top_logprobs": [_described(each) for each in best[:top]]}
-            for _, (token, *best) in piece.tokens
-        ]
-        return {"content": content, "refusal": None}
+        return None if (top := self.top_logprobs) is None else chat_logprobs(piece.tokens, top)
 
 
 class TextReply(OpenAIReply):
@@ -175,20 +166,7 @@ class TextReply(OpenAIReply):
     _delta = _choice
 
     def _logprobs(self, piece: Piece) -> Json | None:
-        """Return the tokens of a piece in columns; the best of each include the token itself."""
-        if (top := self.top_logprobs) is None:
-            return None
-        best: list[dict[str, float]] = []
-        for _, (token, *others) in piece.tokens:
-            best.append({})
-            for each in (token, *others[:top]):  # the first of a name is the most probable
-                best[-1].setdefault(_name(each), _finite(each.logprob))
-        return {
-            "tokens": [_name(token.logprobs[0]) for token in piece.tokens],
-            "token_logprobs": [_finite(token.logprobs[0].logprob) for token in piece.tokens],
-            "top_logprobs": best,
-            "text_offset": [token.offset for token in piece.tokens],
-        }
+        return None if (top := self.top_logprobs) is None else text_logprobs(piece.tokens, top)
 
 
 class GenerateReply:
@@ -212,24 +190,3 @@ class GenerateReply:
     def end(self, answers: Sequence[Answer]) -> bytes:
         """Return the event behind the last piece."""
         return DONE
-
-
-def _finite(logprob: float) -> float:
-    return logprob if logprob > LOWEST else LOWEST
-
-
-def _described(token: TokenLogprob) -> Json:
-    return {
-        "token": token.token,
-        "logprob": _finite(token.logprob),
-        "bytes": list(token.data),
-    }
-
-
-def _name(token: TokenLogprob) -> str:
-    """Return a token's text or, where it is not whole characters, its bytes, as OpenAI does."""
-    try:
-        token.data.decode()
-    except UnicodeDecodeError:
-        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token.data)
-    return token.token
