@@ -13,6 +13,7 @@ import argparse
 import os
 import statistics
 import sys
+from contextlib import closing
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +26,8 @@ from minisgl.benchmark.report import Spread  # noqa: E402
 
 COLUMNS = ["what", "measured", "target"]
 LATENCY_COLUMNS = ["latency (ms)", "mean", "p50", "p95", "p99", "max"]
-WARM_UP = 1
-"""Rounds that are not counted."""
+WARM_UP = 4
+"""Requests of a round that isn't counted: the first calls of a process are slower."""
 
 
 def latency_rows(streams: list[Stream]) -> list[list[result.Cell]]:
@@ -50,16 +51,20 @@ def measure(
     served: list[float] = []
     costs: list[float] = []
     streams: list[Stream] = []
-    for turn in range(rounds + WARM_UP):
+    warm_up = draw_tasks(llm.vocab_size, rounds)[:WARM_UP]
+    llm.run(warm_up)
+    server.run(warm_up)
+    for turn in range(rounds):
         tasks = draw_tasks(llm.vocab_size, turn)
-        seconds, before = llm.run(tasks), server.cpu_seconds()
-        served_seconds, answers = server.run(tasks)
-        cost = (server.cpu_seconds() - before) / sum(task.tokens for task in tasks)
-        if turn >= WARM_UP:
-            ours.append(seconds)
-            served.append(served_seconds)
-            costs.append(1e6 * cost)
-            streams += answers
+        ours.append(llm.run(tasks))
+        before = server.cpu_seconds()
+        seconds, answers = server.run(tasks)
+        served.append(seconds)
+        costs.append(1e6 * (server.cpu_seconds() - before) / sum(task.tokens for task in tasks))
+        streams += answers
+        print(
+            f"round {turn + 1}: LLM.generate {ours[-1]:.2f} s, server {seconds:.2f} s", flush=True
+        )
     alone, with_server = statistics.median(ours), statistics.median(served)
     rows: list[list[result.Cell]] = [
         ["LLM.generate (s)", alone, ""],
@@ -83,13 +88,8 @@ def main() -> None:
     use_threads(args.threads)
     os.environ["PYTHONPATH"] = str(ROOT)
     folder = str(ROOT / "models" / args.model)
-    server = ServerSide(folder)
-    try:
-        llm = LLMSide(folder)
+    with closing(ServerSide(folder)) as server, closing(LLMSide(folder)) as llm:
         rows, latencies = measure(llm, server, args.rounds)
-        llm.close()
-    finally:
-        server.close()
     result.show(COLUMNS, rows)
     result.show(LATENCY_COLUMNS, latencies)
     if args.write:
