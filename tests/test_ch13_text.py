@@ -334,6 +334,7 @@ def judge_a_stream_is_the_text_of_the_same_request_offline(seed, got):
     equal([left for *_, left in got], [0, 0, 0], "states at the end")
 
 
+ADDED = ["a b", "<｜end｜>"]
 SAMPLES = ("a 🦜 b  c", "\n\t x", "👩‍👩‍👧", "Grüße, 你好!")
 
 
@@ -393,15 +394,22 @@ def judge_half_a_character_has_its_own_bytes(seed, got):
 
 @public_bug("B78")
 def probe_tokens_are_shown_with_their_spaces_and_special_ones_as_their_text(seed):
+    from minisgl.tokenizer.token_text import TokenTexts
+
     end = tokenizer("tiny-qwen3").convert_tokens_to_ids("<|im_end|>")
+    made = tokenizer("tiny-qwen3")
+    made.add_tokens(ADDED)
+    texts, added = TokenTexts(made), made.convert_tokens_to_ids(ADDED)
     pieces = [*map(piece, PIECES), TOKENS.index("</s>"), len(TOKENS), 10**6]
-    return [shown("sentencepiece", pieces), shown("tiny-qwen3", [end, 10**6])]
+    plain = [[text, data.hex()] for text, data in (texts[token] for token in added)]
+    return [shown("sentencepiece", pieces), shown("tiny-qwen3", [end, 10**6]), plain]
 
 
 def judge_tokens_are_shown_with_their_spaces_and_special_ones_as_their_text(seed, got):
     texts = [*(token.replace("▁", " ") for token in PIECES), "</s>", "", ""]
     equal(got[0], [as_shown(text.encode()) for text in texts], "pieces, an end id, and no tokens")
     equal(got[1], [as_shown(b"<|im_end|>"), as_shown(b"")], "an end id and an id without a token")
+    equal(got[2], [as_shown(token.encode()) for token in ADDED], "tokens that were added as text")
 
 
 def probe_a_token_is_looked_up_once(seed):
