@@ -326,7 +326,7 @@ def judge_without_a_number_of_subscribers_put_waits_for_nobody(seed: int, got: A
 
 
 def probe_raw_frames_are_passed_on_as_they_came(seed: int) -> Any:
-    """What rank 0 does with requests: from its queue to the other ranks, without decoding."""
+    """From a queue to a broadcast, without decoding between."""
     with address("queue") as addr, address("broadcast") as other:
         pull, push = queue("ZmqPullQueue", addr, True), queue("ZmqPushQueue", addr, False)
         pub = queue("ZmqPubQueue", other, True, subscribers=1)

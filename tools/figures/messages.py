@@ -6,8 +6,8 @@ from figures.svg import Drawing
 
 DESC = """Five processes and the messages between them. The server, which clients talk to, sends
 TokenizeMsg and AbortMsg to the tokenizer. The tokenizer sends UserMsg and AbortBackendMsg to the
-scheduler of rank 0, and ExitMsg comes the same way. Rank 0 passes every frame on to the schedulers
-of the other ranks by a broadcast, as it came. It sends a DetokenizeMsg for each token to the
+scheduler of rank 0, and ExitMsg comes the same way. Once a step rank 0 tells the schedulers
+of the other ranks by a broadcast what came in. It sends a DetokenizeMsg for each token to the
 detokenizer, which sends a UserReply with the next piece of text to the server. A StatsMsg goes the
 same way and becomes a StatsReply. All arrows but the broadcast are push and pull queues, in which
 each message is taken by one receiver; a broadcast reaches every subscriber. Several messages may
@@ -36,7 +36,7 @@ def draw() -> Drawing:
     d.text(446, 76, "ExitMsg", "m")
     d.arrow((621, 200), (621, 298), dashed=True)
     d.text(612, 276, "broadcast", "s", "end")
-    d.text(612, 292, "of each frame", "s", "end")
+    d.text(612, 292, "once a step", "s", "end")
     d.arrow((560, 200), (560, 257), (437, 257))
     d.text(446, 232, "DetokenizeMsg", "m")
     d.text(446, 250, "StatsMsg", "m")
