@@ -23,7 +23,7 @@ class LetterTokenizer:
     def __len__(self) -> int:
         return len(self.words)
 
-    def __call__(self, texts: Sequence[str], add_special_tokens: bool = True) -> dict[str, Any]:
+    def __call__(self, texts: Sequence[str], **options: bool) -> dict[str, Any]:
         return {"input_ids": [self.encode(text) for text in texts]}
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from minisgl.server.args import resolve_model
 from minisgl.utils import load_tokenizer
 
 from .prompts import generate_prompt
@@ -40,7 +42,8 @@ def _drawn(args: argparse.Namespace, tokenizer: Any) -> list[BenchmarkTrace]:
 
 
 def _tokenizer(name: str) -> Any:
+    """That of a folder, of a name under models/ as the server takes it, or of a hub name."""
     try:
-        return load_tokenizer(name)
+        return load_tokenizer(name if Path(name).is_dir() else resolve_model(name))
     except (OSError, ValueError):
         raise ValueError(f"no tokenizer at {name!r}; give --tokenizer PATH") from None

@@ -58,5 +58,8 @@ def _words(tokenizer: Any) -> tuple[str, ...]:
 
 
 def _lengths(tokenizer: Any, texts: list[str]) -> list[int]:
-    encoded = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+    if not texts:
+        return []
+    # verbose: whether a prompt is too long for the model is the server's to say
+    encoded = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     return [len(ids) for ids in encoded]

@@ -246,10 +246,22 @@ def command(server_url: str, *more: str) -> list[str]:
 
 
 def test_the_command_prints_a_table_and_writes_the_numbers(
-    server: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: Fake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
+    monkeypatch.setenv("MINISGL_MODELS", str(Path(checkpoint("tiny-qwen3")).parent))
     file = tmp_path / "run.json"
-    shape = ["--num-requests", "3", "--input-len", "9", "--output-len", "4", "--rate", "50"]
+    shape = [
+        "--tokenizer",
+        "tiny-qwen3",
+        "--num-requests",
+        "3",
+        "--input-len",
+        "9",
+        "--output-len",
+        "4",
+        "--rate",
+        "50",
+    ]
     assert bench.main(command(server.url, *shape, "--json", str(file))) == 0
     shown = capsys.readouterr().out
     for line in ("3 answered, 0 failed", "output tokens     12", "TTFT", "TPOT", "inter-token"):
@@ -284,6 +296,7 @@ def test_a_trace_file_is_sent(server: Fake, tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         (["--trace", "absent.jsonl", "--trace-kind", "qwen"], "absent.jsonl: No such file"),
+        (["--tokenizer", "nowhere"], "no tokenizer at 'nowhere'; give --tokenizer PATH"),
         (["--tokenizer", "./nowhere"], "no tokenizer at './nowhere'; give --tokenizer PATH"),
         (["--url", "http://127.0.0.1:9/v1"], "no server answers at http://127.0.0.1:9/v1/"),
     ],
