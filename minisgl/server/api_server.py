@@ -65,6 +65,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     413: {"model": ErrorReply, "description": "The request is too large"},
     429: {"model": ErrorReply, "description": "Too many requests are waiting"},
     503: {"model": ErrorReply, "description": "The server is stopping or has failed"},
+    "4XX": {"model": ErrorReply, "description": "Anything else that is wrong with the request"},
 }
 STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
 """What a stream is to the OpenAPI page."""

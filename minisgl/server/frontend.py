@@ -53,7 +53,6 @@ class FrontendManager:
     send_tokenizer: ZmqAsyncPushQueue[BaseTokenizerMsg]
     recv_tokenizer: ZmqAsyncPullQueue[BaseFrontendMsg]
     uid_counter: int = 0
-    initialized: bool = False
     ack_map: dict[int, list[UserReply]] = field(default_factory=dict)
     event_map: dict[int, asyncio.Event] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=Metrics)
@@ -63,10 +62,8 @@ class FrontendManager:
 
     def new_user(self, event: asyncio.Event | None = None) -> int:
         """Open a request and return its uid. event is set when a reply has come for it."""
-        uid = self.uid_counter
-        self.uid_counter += 1
-        self.ack_map[uid] = []
-        self.event_map[uid] = event or asyncio.Event()
+        uid, self.uid_counter = self.uid_counter, self.uid_counter + 1
+        self.ack_map[uid], self.event_map[uid] = [], event or asyncio.Event()
         self.waiting.add(uid)
         return uid
 
@@ -78,7 +75,6 @@ class FrontendManager:
 
     async def listen(self) -> None:
         """Take replies for ever."""
-        self.initialized = True
         while True:
             try:
                 msg = await self.recv_tokenizer.get()
@@ -155,6 +151,7 @@ class Choices:
         stops: list[str],
     ) -> None:
         self.state = state
+        state.check_open(len(prompts) * len(params))  # before anything is made for each of them
         self._requests = [(prompt, param) for prompt in prompts for param in params]
         self.answers = [Answer(stops) for _ in self._requests]
         self.event = asyncio.Event()
@@ -162,7 +159,6 @@ class Choices:
         self.open: dict[int, int] = {}  # uid -> index
 
     async def __aenter__(self) -> Choices:
-        self.state.check_open(len(self._requests))
         self.open = {self.state.new_user(self.event): i for i in range(len(self._requests))}
         for uid, i in self.open.items():
             await self.state.send_one(TokenizeMsg(uid, *self._requests[i]))
