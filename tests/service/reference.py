@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +41,7 @@ class Reference:
     """A model in this process, in float32; each answer is computed once."""
 
     def __init__(self, name: str) -> None:
+        torch.set_num_threads(1)  # a server needs the other core
         self.folder = str(MODELS / name)
         self.tokenizer = load_tokenizer(self.folder)
         self._known: dict[str, Expected] = {}
@@ -76,13 +78,21 @@ class Reference:
         self, prompts: list[str | list[int]] | list[str], max_tokens: int, **params: Any
     ) -> list[Expected]:
         """Return LLM.generate's answers, each as if the prompt were alone."""
-        keys = [json.dumps([prompt, max_tokens, params]) for prompt in prompts]
-        new = [i for i, key in enumerate(keys) if key not in self._known]
-        if new:
-            wanted = SamplingParams(max_tokens=max_tokens, **params)
-            made = self.llm.generate([prompts[i] for i in new], wanted, use_tqdm=False)
+        return self._answers([(prompt, max_tokens, params) for prompt in prompts])
+
+    def seeded(
+        self, prompt: str | list[int], max_tokens: int, seeds: Iterable[int], **params: Any
+    ) -> list[Expected]:
+        """Return LLM.generate's answers to one prompt, one for each seed."""
+        return self._answers([(prompt, max_tokens, {**params, "seed": seed}) for seed in seeds])
+
+    def _answers(self, wanted: list[tuple[str | list[int], int, dict[str, Any]]]) -> list[Expected]:
+        keys = [json.dumps(each) for each in wanted]
+        if new := [i for i, key in enumerate(keys) if key not in self._known]:
+            params = [SamplingParams(max_tokens=wanted[i][1], **wanted[i][2]) for i in new]
+            made: Any = self.llm.generate([wanted[i][0] for i in new], params, use_tqdm=False)
             for i, answer in zip(new, made, strict=True):
-                self._known[keys[i]] = Expected(answer["text"], answer["token_ids"])  # type: ignore[arg-type]
+                self._known[keys[i]] = Expected(answer["text"], answer["token_ids"])
         return [self._known[key] for key in keys]
 
     @torch.inference_mode()

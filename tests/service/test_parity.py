@@ -9,7 +9,7 @@ from openai import OpenAI
 from reference import CHAT, PROMPTS, Expected, Reference
 from running import MODELS, Running, running_server
 
-TOKENS = 12
+TOKENS = 8
 TEMPLATED = [CHAT, [{"role": "user", "content": "hi"}]]
 
 
@@ -25,9 +25,9 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[OpenAI, Reference]]
     if not (MODELS / request.param / "config.json").is_file():
         pytest.skip(f"{request.param} isn't here (make models)")
     reference = Reference(request.param)
-    with running_server("--num-pages", "8192", model=request.param) as running:
-        with running.client() as client:
-            yield client, reference
+    server = running_server("--num-pages", "8192", model=request.param)
+    with server as running, running.client() as client:
+        yield client, reference
     reference.close()
 
 
