@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steplib.errors import UserError
 
-_FAKES = {"stub_engine", "stub_online"}
+_FAKES = {"stub_engine", "stub_frontend", "stub_http", "stub_online", "stub_processes"}
 _IMPORTABLE = {"torch", "numpy", "pairs", "__future__"} | _FAKES | sys.stdlib_module_names
 
 
