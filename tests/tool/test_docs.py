@@ -165,6 +165,15 @@ def test_contracts_of_a_modified_file_show_what_is_new(paged: MadeUpBook, golden
     golden("docs_contracts", fill(paged))
 
 
+def test_contracts_of_some_files_only(paged: MadeUpBook) -> None:
+    paged.write(PAGE, "<!-- begin: contracts 02 minisgl/core.py -->\n<!-- end -->\n")
+    text = fill(paged)
+    assert text.count("```python title=") == 1 and 'title="minisgl/core.py (modified)"' in text
+    paged.write(PAGE, "<!-- begin: contracts 02 minisgl/cor.py -->\n<!-- end -->\n")
+    [problem] = docs.write(paged.load(), paged.root / PAGE).problems
+    assert "writes no minisgl/cor.py" in problem.mend and "minisgl/core.py" in problem.mend
+
+
 def test_the_tests_of_a_chapter_read_as_sentences(paged: MadeUpBook, golden: Golden) -> None:
     paged.write(
         "tests/test_ch02_ops.py",

@@ -143,3 +143,19 @@ def test_a_private_alias_is_kept_when_a_signature_speaks_of_it() -> None:
     source = "_Row = dict[str, int]\n_Unused = int\n\n\ndef read() -> list[_Row]:\n    return []\n"
     text = Stub(source).text()
     assert "_Row = dict[str, int]" in text and "_Unused" not in text
+
+
+def test_a_body_on_the_signature_s_last_line() -> None:
+    source = """
+        @overload
+        def pick(a: int) -> int: ...
+
+
+        @overload
+        def pick(
+            a: str,
+        ) -> str: ...
+        """
+    text = Stub(dedent(source)).text()
+    assert "@overload\ndef pick(a: int) -> int:\n    ..." in text
+    assert "@overload\ndef pick(\n    a: str,\n) -> str:\n    ..." in text

@@ -120,12 +120,12 @@ class Stub:
         """Decorators and signature, up to the colon, as they are written."""
         first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
         body = node.body[0]
-        if body.lineno > node.lineno:
-            kept = self.lines[first - 1 : body.lineno - 1]
-            while not kept[-1].strip() or kept[-1].strip().startswith(("#", "@")):
-                kept.pop()
-            return "\n".join(kept)
-        return "\n".join(self.lines[first - 1 : node.lineno])[: body.col_offset].rstrip()
+        *kept, last = self.lines[first - 1 : body.lineno]
+        if last[: body.col_offset].strip():  # the body stands on the signature's last line
+            return "\n".join([*kept, last[: body.col_offset].rstrip()])
+        while not kept[-1].strip() or kept[-1].strip().startswith(("#", "@")):
+            kept.pop()
+        return "\n".join(kept)
 
     def _assignment(self, node: ast.stmt) -> str:
         text = self._lines(node)

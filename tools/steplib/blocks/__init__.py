@@ -22,7 +22,7 @@ class Kind:
 
 KINDS = {
     "tree": Kind("tree NN", "tree", "the chapter's tree with its marks"),
-    "contracts": Kind("contracts NN", "contracts", "stubs of the files to write"),
+    "contracts": Kind("contracts NN [PATH ...]", "contracts", "stubs of the files to write"),
     "code": Kind("code PATH[::Symbol] [NN] [open]", "code", "source of that chapter's form"),
     "output": Kind("output NN MODEL [mask=UNIT ...]", "output", "what main.py prints"),
     "example": Kind("example NN NAME MODEL [mask=UNIT ...]", "output", "what an example prints"),

@@ -1,10 +1,11 @@
-"""`contracts NN`: the files that the chapter's reader writes, as stubs."""
+"""`contracts NN [PATH ...]`: the files that the chapter's reader writes, as stubs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steplib.blocks.base import Request, fenced
+from steplib.blocks.base import BlockError, Request, fenced
+from steplib.errors import did_you_mean
 from steplib.stubs import Stub
 
 if TYPE_CHECKING:
@@ -15,9 +16,13 @@ def render(request: Request) -> str:
     """One code block a file; of a modified file only what is new or different."""
     chapter = request.chapter()
     files = request.book.tree(chapter.number).files
-    manifest = chapter.manifest
+    written = [*chapter.manifest.creates, *chapter.manifest.modifies]
+    for path in request.args[1:]:
+        if path not in written:
+            near = did_you_mean(path, written)
+            raise BlockError(f"The reader of chapter {chapter.number:02d} writes no {path}.{near}")
     parts = []
-    for path in [*manifest.creates, *manifest.modifies]:
+    for path in request.args[1:] or written:
         parts.append(_contract(request.book, files[path], chapter.number))
     return "\n\n".join(parts)
 
