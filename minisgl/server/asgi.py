@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import json
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response
@@ -120,7 +120,9 @@ class Gate:
             message, first = first, None
             return message or await receive()
 
-        return await self.app(scope, replay, send)
+        with suppress(Exception):  # the app has logged it; uvicorn would log its message too
+            await self.app(scope, replay, send)
+        return None
 
     def _check_key(self, scope: Scope) -> None:
         if not self.config.api_key or scope["path"] in OPEN_PATHS:
