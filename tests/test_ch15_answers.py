@@ -159,6 +159,7 @@ def probe_log_probabilities_come_with_the_text_that_shows_them(seed):
         "cut": told(replies("x.", "a b", "c", best=logs("x.", "a b", "c")), (" bc",)),
         "behind": told(replies("x", "s", "t", best=logs("x", "s", "t")), ("st",)),
         "half": told(replies(*half, best=logs(*named))),
+        "late": told(replies("a", "", "?b", best=logs("a", "?", "b"))),
         "half cut": told(replies(*half, best=logs(*named)), ("é",)),
         "end": told(replies("a", "b", ends="stop", best=logs("a", "b")), ("bc",)),
         "none": told(replies("a", "", best=logs("a", "?"))),
@@ -173,6 +174,7 @@ def judge_log_probabilities_come_with_the_text_that_shows_them(seed, got):
     equal(got["behind"]["tokens"], [["x"], [], []], "tokens of a stop string")
     equal(got["half"]["tokens"], [["a"], [], ["?", "é"], ["b"]], "half a character waits")
     equal(got["half"]["offsets"], [0, 1, 1, 2], "both halves begin at the character")
+    equal(got["late"]["offsets"], [0, 1, 2], "a token behind half a character that stays one")
     equal(got["half cut"]["tokens"], [["a"], [], [], []], "both halves of a stop string")
     equal(got["end"]["tokens"], [["a"], [], ["b"]], "the end brings them")
     equal(got["none"]["tokens"], [["a"], ["?"]], "a last token without text")

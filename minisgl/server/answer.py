@@ -63,7 +63,7 @@ class Answer:
         self.cached_tokens = max(self.cached_tokens, reply.cached_tokens)
         self.completion_tokens += reply.num_tokens
         if reply.logprobs is not None and reply.num_tokens:  # an end id is not part of it
-            self._waiting.append(Token(self._length, reply.logprobs))
+            self._waiting.append(Token(self._begin(reply), reply.logprobs))
         self._length += len(reply.incremental_output)
         text, is_met = self._checker.push(reply.incremental_output, reply.finished)
         self._shown += len(text)
@@ -74,6 +74,12 @@ class Answer:
         self._texts.append(text)
         self._tokens += tokens
         return Piece(text, tokens, self.finish_reason)
+
+    def _begin(self, reply: UserReply) -> int:
+        """Return where a reply's token begins; it may bring text that was held back before."""
+        assert reply.logprobs is not None, "a token has its place together with its value"
+        text, own = reply.incremental_output, reply.logprobs[0].token
+        return self._length + (len(text) - len(own) if text.endswith(own) else 0)
 
     def _shown_tokens(self, takes_all: bool) -> Sequence[Token]:
         """Return the tokens that begin in the text that is shown by now, each once."""
