@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 from contextlib import closing
@@ -85,6 +86,7 @@ def main() -> None:
         "--write", action="store_true", help="keep the results in tools/bench/results/"
     )
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
     use_threads(args.threads)
     os.environ["PYTHONPATH"] = str(ROOT)
     folder = str(ROOT / "models" / args.model)
