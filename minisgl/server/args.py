@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from minisgl.scheduler import SchedulerConfig
 from minisgl.utils.device import default_device
 
 from .options import DTYPES, make_parser
+
+VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+"""Files of which a tokenizer has one; without, transformers makes one that knows no token."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +82,34 @@ def resolve_model(name: str) -> str:
     Raises ValueError for a folder without a checkpoint and for what is neither.
     """
     models = Path(os.environ.get("MINISGL_MODELS") or "models")
-    for folder in (Path(name), models / name):
+    folders = [folder for folder in (Path(name), models / name) if folder.is_dir()]
+    for folder in folders:
         if (folder / "config.json").is_file():
+            _check_folder(folder)
             return str(folder)
-    if Path(name).is_dir():
-        raise ValueError(f"{name} holds no checkpoint: it has no config.json")
+    if folders:
+        raise ValueError(f"{folders[0]} holds no checkpoint: it has no config.json")
     owner, _, repo = name.partition("/")
-    if not owner.strip(".") or not repo.strip(".") or "/" in repo:
+    is_path = not owner.strip(".") or not repo.strip(".") or "/" in repo
+    if is_path or Path(owner).is_dir():
         raise ValueError(
             f"there is no model {name!r}; give a folder with a config.json, the name of one in "
             f"{models}, or a name of the Hugging Face hub such as Qwen/Qwen3-0.6B"
         )
     return name
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise ValueError for a folder of which it is plain at once that no server can start."""
+    config = folder / "config.json"
+    try:
+        is_object = isinstance(json.loads(config.read_bytes()), dict)
+    except (OSError, ValueError):
+        is_object = False
+    if not is_object:
+        raise ValueError(f"{config} can't be read as a JSON object: fetch the checkpoint again")
+    if not any((folder / name).is_file() for name in VOCABULARIES):
+        raise ValueError(f"{folder} has no tokenizer, such as a {VOCABULARIES[0]}")
 
 
 def parse_args(args: list[str], run_shell: bool = False) -> tuple[ServerArgs, bool]:

@@ -86,7 +86,7 @@ class Service:
         sock = None if shell else bind(self.config)
         workers = start_backend()
         try:
-            names = ", ".join(workers.processes)
+            names = ", ".join(f"{name} ({p.pid})" for name, p in workers.processes.items())
             logger.info("loading %s; processes: %s", self.config.model_path, names)
             for ack in workers.wait_until_ready():
                 logger.info("%s after %.1f s", ack, time.monotonic() - began)

@@ -155,7 +155,8 @@ def _run_worker(
         task(args, acks)
     except Exception as error:
         logger.debug("the %s stops", name, exc_info=True)
-        acks.put(f"{FAILED}can't go on: {type(error).__name__}: {error}")
+        why = str(error).partition("\n")[0]  # what follows may be advice, or a list
+        acks.put(f"{FAILED}can't go on: {type(error).__name__}: {why}")
         end_process(1)
     end_process(0)
 
