@@ -57,18 +57,17 @@ def probe_replies_reach_the_one_who_waits(seed):
             )
             got = [await each for each in waiting]
             sent = [[m.uid, m.text, m.sampling_params.seed] for m in queues.sent]
-            return [got, sent, left_over(state), state.initialized]
+            return [got, sent, left_over(state)]
 
     return run(scene())
 
 
 def judge_replies_reach_the_one_who_waits(seed, got):
-    texts_, sent, left, listens = got
+    texts_, sent, left = got
     equal(texts_, [["zero"], ["one", "two!", "!", "four!"]], "texts of two requests")
     want = [[0, "a", 0], [1, "b", 0], [2, "b", 1], [3, "c", 0], [4, "c", 1]]
     equal(sent, want, "what was sent: uid, prompt, the seed of the choice")
     equal(left, NOTHING, "what is kept of finished requests")
-    equal(listens, True, "whether it listens")
 
 
 def probe_frames_that_are_no_messages_are_skipped(seed):
@@ -122,6 +121,37 @@ def judge_who_leaves_early_aborts_each_open_request_once(seed, got):
     equal(sorted(sent), [["AbortMsg", 0], ["AbortMsg", 2]], "what is sent for requests left open")
     equal([left, later], [NOTHING, NOTHING], "what is kept, before and after late replies")
     equal(outcomes, [2.0, 1.0], "requests counted as aborted, and as ended")
+
+
+def probe_what_cannot_be_sent_leaves_no_request_open(seed):
+    from minisgl.utils.mp import FrameError
+
+    async def scene():
+        async with stub_frontend(lambda msg: []) as (state, queues):
+            put = queues.put
+
+            async def fails_at_the_second(msg):
+                await put(msg)
+                if getattr(msg, "text", None) is not None and msg.uid == 1:
+                    raise FrameError("a message can't be packed")
+
+            queues.put = fails_at_the_second
+            try:
+                async with choices(state, "a", n=3):
+                    said = "it was sent"
+            except FrameError as error:
+                said = str(error)
+            aborted = [uid for kind, uid in queues.sent_as() if kind == "AbortMsg"]
+            return [said, left_over(state), sorted(aborted)]
+
+    return run(scene())
+
+
+def judge_what_cannot_be_sent_leaves_no_request_open(seed, got):
+    said, left, aborted = got
+    equal(said, "a message can't be packed", "the error")
+    equal(left, NOTHING, "what is kept of requests that were not all sent")
+    equal(aborted, [0, 1, 2], "requests that are aborted")
 
 
 def probe_a_stop_string_aborts_its_request_only(seed):

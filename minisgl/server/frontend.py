@@ -22,7 +22,7 @@ from minisgl.utils.mp import FrameError
 
 from .answer import Answer, Piece
 from .errors import ApiError
-from .metrics import Metrics
+from .metrics import Metrics, RequestTimer
 
 if TYPE_CHECKING:
     from minisgl.core import SamplingParams
@@ -59,6 +59,8 @@ class FrontendManager:
     failure: str | None = None
     is_stopping: bool = False
     waiting: set[int] = field(default_factory=set)
+    send_detokenizer: ZmqAsyncPushQueue[BaseTokenizerMsg] | None = None
+    _has_failed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def new_user(self, event: asyncio.Event | None = None) -> int:
         """Open a request and return its uid. event is set when a reply has come for it."""
@@ -90,8 +92,21 @@ class FrontendManager:
                     self.event_map[reply.uid].set()
 
     async def send_one(self, msg: BaseTokenizerMsg) -> None:
-        """Send one message to a tokenizer."""
-        await self.send_tokenizer.put(msg)
+        """Send one message to a tokenizer; once the server has failed nobody may be there for it.
+
+        It would wait for ever then, and whoever waits for an answer would not hear why.
+        """
+        if self.failure is not None:
+            return
+        tasks = [
+            asyncio.ensure_future(self.send_tokenizer.put(msg)),
+            asyncio.ensure_future(self._has_failed.wait()),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     def take(self, uid: int) -> list[UserReply]:
         """Return what has come for an open request since the last call."""
@@ -127,6 +142,7 @@ class FrontendManager:
     def fail(self, cause: str) -> None:
         """From now on answer nothing: whoever waits gets an error that says cause."""
         self.failure = self.failure or cause
+        self._has_failed.set()
         for event in self.event_map.values():
             event.set()
 
@@ -150,18 +166,24 @@ class Choices:
         params: Sequence[SamplingParams],
         stops: list[str],
     ) -> None:
-        self.state = state
-        state.check_open(len(prompts) * len(params))  # before anything is made for each of them
-        self._requests = [(prompt, param) for prompt in prompts for param in params]
-        self.answers = [Answer(stops) for _ in self._requests]
-        self.event = asyncio.Event()
-        self.timers = [state.metrics.timer() for _ in self._requests]
+        self.state, self.prompts, self.params, self.stops = state, prompts, params, stops
+        self.answers: list[Answer] = []
+        self.timers: list[RequestTimer] = []
         self.open: dict[int, int] = {}  # uid -> index
+        self.event = asyncio.Event()
 
     async def __aenter__(self) -> Choices:
-        self.open = {self.state.new_user(self.event): i for i in range(len(self._requests))}
-        for uid, i in self.open.items():
-            await self.state.send_one(TokenizeMsg(uid, *self._requests[i]))
+        self.state.check_open(len(self.prompts) * len(self.params))
+        requests = [(prompt, params) for prompt in self.prompts for params in self.params]
+        self.answers = [Answer(self.stops) for _ in requests]
+        self.timers = [self.state.metrics.timer() for _ in requests]
+        self.open = {self.state.new_user(self.event): i for i in range(len(requests))}
+        try:
+            for uid, i in self.open.items():
+                await self.state.send_one(TokenizeMsg(uid, *requests[i]))
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *_: Any) -> None:
