@@ -90,6 +90,8 @@ class _Worker:
         else:
             if not is_aborted:
                 self.frontend.append(_reply(msg, text, logprobs))
+            elif not msg.finished:  # where several tokenize, an abort may overtake its request
+                self.backend.append(AbortBackendMsg(msg.uid))
 
     def _logprobs(self, msg: DetokenizeMsg) -> list[TokenLogprob]:
         pairs = zip(msg.logprob_ids or [], msg.logprobs or [], strict=True)
