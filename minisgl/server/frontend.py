@@ -47,6 +47,8 @@ class FrontendManager:
 
     ack_map: what has come for each open request and was not taken yet; event_map: what wakes the
     one who waits for it. failure: why nothing is answered any more; None while all is well.
+    send_detokenizer: for aborts, where the tokenizers keep nothing of a request; None where one
+    process does both.
     """
 
     config: ServerArgs
@@ -98,8 +100,10 @@ class FrontendManager:
         """
         if self.failure is not None:
             return
+        is_abort = isinstance(msg, AbortMsg)
+        queue = (self.send_detokenizer if is_abort else None) or self.send_tokenizer
         tasks = [
-            asyncio.ensure_future(self.send_tokenizer.put(msg)),
+            asyncio.ensure_future(queue.put(msg)),
             asyncio.ensure_future(self._has_failed.wait()),
         ]
         try:
@@ -149,6 +153,8 @@ class FrontendManager:
     def shutdown(self) -> None:
         """Close the queues."""
         self.send_tokenizer.stop()
+        if self.send_detokenizer is not None:
+            self.send_detokenizer.stop()
         self.recv_tokenizer.stop()
 
 

@@ -64,11 +64,16 @@ def bind(config: ServerArgs) -> socket.socket:
 
 def make_state(config: ServerArgs) -> FrontendManager:
     """Return the API's side of the queues; made inside the loop that is to use it."""
-    address, binds = config.zmq_tokenizer_addr, config.frontend_create_tokenizer_link
+
+    def push(address: str, binds: bool) -> ZmqAsyncPushQueue[BaseTokenizerMsg]:
+        return ZmqAsyncPushQueue(address, binds, BaseTokenizerMsg.encoder)
+
+    is_shared = config.share_tokenizer
     return FrontendManager(
         config=config,
-        send_tokenizer=ZmqAsyncPushQueue(address, binds, BaseTokenizerMsg.encoder),
+        send_tokenizer=push(config.zmq_tokenizer_addr, config.frontend_create_tokenizer_link),
         recv_tokenizer=ZmqAsyncPullQueue(config.zmq_frontend_addr, True, BaseFrontendMsg.decoder),
+        send_detokenizer=None if is_shared else push(config.zmq_detokenizer_addr, False),
     )
 
 
