@@ -108,6 +108,8 @@ class FrontendManager:
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if tasks[0].done():
+                tasks[0].result()  # raises what went wrong
         finally:
             for task in tasks:
                 task.cancel()
