@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import threading
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,10 +32,25 @@ async def async_input(session: PromptSession[str] | None, prompt: str = "") -> s
     if session is not None:
         line: str = await session.prompt_async(prompt)
         return line
-    line = await asyncio.to_thread(sys.stdin.readline)
+    line = await _line_of_stdin()
     if not line:
         raise EOFError
     return line.rstrip("\n")
+
+
+async def _line_of_stdin() -> str:
+    """Return the next line; a chat that ends before it comes does not wait for it."""
+    found: Future[str] = Future()
+    found.set_running_or_notify_cancel()  # from now on it can't be cancelled
+
+    def read() -> None:
+        try:
+            found.set_result(sys.stdin.readline())
+        except ValueError as error:  # what comes is no text
+            found.set_exception(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return await asyncio.wrap_future(found)
 
 
 async def shell(state: FrontendManager) -> None:
@@ -70,8 +87,8 @@ async def _turn(state: FrontendManager, chat: list[dict[str, str]], text: str) -
     except ApiError as error:
         print(f"\nerror: {error.message}; /reset begins a new chat")
     except asyncio.CancelledError:
-        if not answer.cancelled():
-            raise
+        if (chatting := asyncio.current_task()) is None or chatting.cancelling():
+            raise  # the whole chat is to end
         print(" [stopped]")
     finally:
         loop.remove_signal_handler(signal.SIGINT)
