@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 TRACES = Path(__file__).resolve().parents[1] / "bench" / "results" / "traces"
-LANES = {1: "scheduler", 2: "device"}
+LANES = {1: "scheduler", 2: "device", 3: "client", 4: "API server", 5: "detokenizer"}
 
 
 @dataclass(frozen=True)
