@@ -24,6 +24,10 @@ OPEN_PATHS = frozenset(("/health",))
 """Paths that need no key: whoever restarts the server must be able to ask."""
 
 
+LINGER = 1.0
+"""Seconds for which the rest of a body is still read that is refused."""
+
+
 class ClientGone(Exception):
     """The client has closed its connection; nobody reads what would be answered."""
 
@@ -96,6 +100,25 @@ class EventStream(Response):
             await send(message)
 
 
+async def _refuse(error: ApiError, receive: Receive, send: Send) -> None:
+    """Send an error while the body may still be coming, and end the connection.
+
+    The rest of the body is read for a short time: a connection that is closed with unread bytes is
+    reset, and then a client that is still sending may never read the error.
+    """
+    error.headers["Connection"] = "close"
+    response = error_response(error)
+    await send(
+        {"type": "http.response.start", "status": error.status, "headers": response.raw_headers}
+    )
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER):
+            while (await receive()).get("more_body", False):
+                pass
+    await send({"type": "http.response.body", "body": b""})
+
+
 class Gate:
     """Lets a request through to the app once its key, its size and its pace are as they must be."""
 
@@ -109,8 +132,7 @@ class Gate:
             self._check_key(scope)
             body = await self._body(scope, receive)
         except ApiError as error:
-            error.headers["Connection"] = "close"  # what is left of the body isn't read
-            return await error_response(error)(scope, receive, send)
+            return await _refuse(error, receive, send)
         except ClientGone:
             return None
         first: Message | None = {"type": "http.request", "body": body, "more_body": False}

@@ -185,6 +185,6 @@ def test_what_the_scheduler_loses_would_end_the_server(tmp_path: Path) -> None:
         "Scheduler._free_req_resources = lambda self, req: None\n"
     )
     with ending_server(env={"PYTHONPATH": f"{tmp_path}:{ROOT}"}) as server:
-        Call(server.port, body=body())
+        assert ask(server.port)
         assert server.end(within=8) == 1
         assert "pages are wrong" in server.log.splitlines()[-1]

@@ -124,13 +124,13 @@ def _error(data: bytes) -> tuple[int, str]:
 
 def test_a_body_that_is_announced_too_large_is_refused_unread(server: Ending) -> None:
     data, took = _raw(server, _head(Content_Length=2001))
-    assert _error(data) == (413, "the body is larger than 2000 bytes") and took < 0.9
+    assert _error(data) == (413, "the body is larger than 2000 bytes") and took < 1.9
 
 
 def test_a_body_of_unknown_length_is_refused_once_it_is_too_large(server: Ending) -> None:
     chunk = b"258\r\n" + 600 * b" " + b"\r\n"
     data, took = _raw(server, _head(Transfer_Encoding="chunked"), *4 * [chunk])
-    assert _error(data) == (413, "the body is larger than 2000 bytes") and took < 0.9
+    assert _error(data) == (413, "the body is larger than 2000 bytes") and took < 1.9
 
 
 @pytest.mark.parametrize("size", [10_000, 3_000_000])
@@ -148,7 +148,7 @@ def test_a_body_of_just_the_limit_is_taken(server: Ending) -> None:
 
 def test_a_body_that_comes_too_slowly_times_out(server: Ending) -> None:
     data, took = _raw(server, _head(Content_Length=100), b"{", pause=0.3)
-    assert _error(data) == (408, "the body did not arrive within 1 s") and took < 2.5
+    assert _error(data) == (408, "the body did not arrive within 1 s") and took < 3.5
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /v1/completions HTTP/1.1\r\nHost: a\r\n"])
