@@ -2,6 +2,7 @@
 #   make check                          assemble and prove every chapter
 #   make check ARGS="05 06 --fresh"     arguments for `python tools/steps.py check`
 #   make test ARGS="-k rope"            arguments for pytest
+#   make serve ARGS="--port 8080"       arguments for `python -m minisgl`
 #   make TORCH=cpu check                Linux: PyTorch's CPU build instead of the CUDA one
 #   make PYTHON=/path/to/python3 check  another Python (3.11 or newer)
 
@@ -19,16 +20,17 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup models check test site read clean
+.PHONY: help setup models check test serve site read clean
 
 help:
 	@echo "make check   prove every chapter: assemble it, run it, compare it with transformers"
 	@echo "make test    ruff, mypy and pytest on the engine, the chapters and the tools"
+	@echo "make serve   serve SmolLM2 to OpenAI clients, at http://127.0.0.1:1919/"
 	@echo "make site    build the handbook into site/"
 	@echo "make read    show the handbook on this machine, at http://127.0.0.1:8000/"
 	@echo "make setup   only the virtual environment, the packages and the checkpoints"
 	@echo "make clean   remove what can be made again, except .venv and models"
-	@echo 'ARGS="..." goes to the command behind check or test; TORCH=cpu takes PyTorch'"'"'s CPU build.'
+	@echo 'ARGS="..." goes to the command behind check, test or serve; TORCH=cpu takes PyTorch'"'"'s CPU build.'
 
 setup: models
 
@@ -39,6 +41,9 @@ test: models
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy tools minisgl
 	@$(PY) -m pytest -q tests $(ARGS)
+
+serve: models
+	@$(PY) -m minisgl --model smollm2-135m $(ARGS)
 
 site: models $(VENV)/.has-site
 	@$(STEPS) site build
