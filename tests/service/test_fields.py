@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,6 +100,22 @@ def test_the_async_client_gets_the_same(server: Running, tiny: Reference, stream
     assert asyncio.run(ask()) == tiny.answer(tiny.chat_ids(CHAT), 8).text
 
 
+def test_the_client_s_stream_helper_builds_the_same_answer(client: OpenAI, tiny: Reference) -> None:
+    """It parses what has ended by itself, so the answer ends at a stop string."""
+    text = tiny.answer(tiny.chat_ids(HI), 20).text
+    want = text[: text.index(text[9:12])]
+    given: Any = {"model": MODEL, "messages": HI, "max_tokens": 20, "temperature": 0}
+    given |= {"stop": text[9:12], "logprobs": True, "stream_options": {"include_usage": True}}
+    with client.chat.completions.stream(**given) as stream:
+        deltas = [event.delta for event in stream if event.type == "content.delta"]
+        built = stream.get_final_completion()
+    assert "".join(deltas) == built.choices[0].message.content == want
+    assert built.choices[0].finish_reason == "stop"
+    logprobs = built.choices[0].logprobs
+    assert built.usage and logprobs and logprobs.content
+    assert 0 < len(logprobs.content) <= built.usage.completion_tokens < 20
+
+
 @pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
 @pytest.mark.parametrize("tokens", [1, 7])
 def test_a_chat_s_limit(client: OpenAI, tiny: Reference, field: str, tokens: int) -> None:
@@ -118,10 +136,49 @@ def test_a_completion_has_16_tokens_unless_told(client: OpenAI, tiny: Reference)
 
 
 @pytest.fixture(scope="module")
-def short() -> Iterator[OpenAI]:
-    """A client of a server whose requests have at most 64 tokens."""
-    with running_server("--max-seq-len-override", "64") as running, running.client() as client:
+def short(tiny: Reference, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+    """A client of a server whose requests have at most 64 tokens.
+
+    Its checkpoint is tiny-qwen3's with one more end id, which the greedy answer to PROMPTS[0] has.
+    """
+    folder = tmp_path_factory.mktemp("models") / MODEL
+    folder.mkdir()
+    for file in Path(tiny.folder).iterdir():
+        (folder / file.name).symlink_to(file.resolve())
+    (folder / "generation_config.json").unlink()
+    ends = json.dumps({"eos_token_id": [1030, end_of(tiny)]})
+    (folder / "generation_config.json").write_text(ends)
+    server = running_server("--max-seq-len-override", "64", model=str(folder))
+    with server as running, running.client() as client:
         yield client
+
+
+def end_of(tiny: Reference) -> int:
+    """Return an id that comes first in the midst of the greedy answer to PROMPTS[0]."""
+    ids = tiny.answer(PROMPTS[0], 12).ids
+    return next(token for i, token in enumerate(ids) if i > 3 and token not in ids[:i])
+
+
+@public_bug("B82")
+def test_an_end_id_of_the_generation_config_ends_an_answer(short: OpenAI, tiny: Reference) -> None:
+    ids = tiny.answer(PROMPTS[0], 12).ids
+    shown = ids[: ids.index(end_of(tiny))]
+    whole = complete(short, PROMPTS[0], logprobs=0)
+    assert whole.choices[0].text == tiny.tokenizer.decode(shown)
+    assert whole.choices[0].finish_reason == "stop"
+    assert whole.usage.completion_tokens == len(shown)
+    assert len(whole.choices[0].logprobs.tokens) == len(shown), "an end id is not part of it"
+    events = list(complete(short, PROMPTS[0], stream=True))
+    assert "".join(event.choices[0].text for event in events) == tiny.tokenizer.decode(shown)
+    assert events[-1].choices[0].finish_reason == "stop"
+    beyond = complete(short, PROMPTS[0], extra_body={"ignore_eos": True})
+    assert beyond.choices[0].text == tiny.answer(PROMPTS[0], 12).text
+
+
+def test_a_limit_beyond_the_context_is_cut(short: OpenAI) -> None:
+    reply = complete(short, [5] * 60, 10_000, extra_body={"ignore_eos": True})
+    assert (reply.usage.completion_tokens, reply.usage.total_tokens) == (4, 64)
+    assert reply.choices[0].finish_reason == "length"
 
 
 @public_bug("B88")

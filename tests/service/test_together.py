@@ -64,3 +64,40 @@ def test_64_requests_at_once_get_what_each_gets_alone(
     assert got == [(each.text, len(each.ids)) for each in want]
     assert len(refused) == bad
     assert all(isinstance(each, openai.BadRequestError) for each in refused)
+
+
+def mixed(count: int) -> list[dict[str, Any]]:
+    """Return requests that differ in everything that chooses tokens."""
+    rng = random.Random(1)
+    made = []
+    for i in range(count):
+        each: dict[str, Any] = {"temperature": rng.choice((0.0, 0.0, 0.7, 1.3)), "seed": i}
+        each |= rng.choice(({}, {"top_p": 0.7}, {"top_k": 9}, {"top_k": 30, "top_p": 0.9}))
+        each |= rng.choice(({}, {}, {"presence_penalty": 1.5}, {"frequency_penalty": 1.0}))
+        each |= rng.choice(({}, {"top_logprobs": 0}, {"top_logprobs": 5}))
+        made.append(each | {"prompt": [rng.randrange(1000) for _ in range(rng.randrange(1, 30))]})
+    return made
+
+
+def test_what_is_asked_of_one_request_is_not_done_to_another(
+    server: Running, tiny: Reference
+) -> None:
+    async def ask_one(client: AsyncOpenAI, given: dict[str, Any]) -> tuple[str, list[int] | None]:
+        """Return the text, and how many tokens each place names beside its own."""
+        given = given | {"extra_body": {"top_k": given.get("top_k", -1), "ignore_eos": True}}
+        given["logprobs"] = given.pop("top_logprobs", None)
+        given.pop("top_k", None)
+        reply = await client.completions.create(model=MODEL, max_tokens=24, **given)
+        found = reply.choices[0].logprobs
+        return reply.choices[0].text, found and [len(best) for best in found.top_logprobs]
+
+    async def ask_all() -> list[tuple[str, list[int] | None]]:
+        async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            return await asyncio.gather(*(ask_one(client, each) for each in mixed(48)))
+
+    for given, (text, named) in zip(mixed(48), asyncio.run(ask_all()), strict=True):
+        want = tiny.answer(given.pop("prompt"), 24, ignore_eos=True, **given)
+        assert text == want.text
+        top = given.get("top_logprobs")
+        assert (named is None) == (top is None)
+        assert all(max(top, 1) <= size <= top + 1 for size in named or ())

@@ -178,6 +178,19 @@ def test_bugs_counts_marked_tests(made_up: MadeUpBook, capsys: pytest.CaptureFix
     assert "tests/test_ch01_core.py::probe_norm" in shown
 
 
+def test_bugs_counts_tests_that_are_no_pairs(
+    made_up: MadeUpBook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = '@public_bug("B05", "B06")\n@pytest.mark.parametrize("n", [1])\ndef test_it(n): ...\n'
+    made_up.write("tests/service/test_it.py", plain)
+    made_up.write("tests/service/test_two.py", '@public_bug("B06")\nasync def test_two(): ...\n')
+    assert main(["--root", str(made_up.root), "bugs"]) == 0
+    shown = capsys.readouterr().out
+    assert "model: 2 of 7" in shown
+    assert shown.count("tests/service/test_it.py::test_it") == 2
+    assert "tests/service/test_two.py::test_two" in shown
+
+
 def test_bugs_names_a_mark_without_a_row(
     made_up: MadeUpBook, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,7 +49,7 @@ def _marked(source: str) -> Iterator[tuple[str, str]]:
     except SyntaxError:
         return
     for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         for mark in node.decorator_list:
             if isinstance(mark, ast.Call) and _name(mark.func) == MARK:
