@@ -210,17 +210,19 @@ def probe_a_worker_ends_as_its_task_does(seed):
                 found.append([*end.args, said])
         there = Path(args.socket_folder).is_dir()
         world.end_parent()
-        until(lambda: not Path(args.socket_folder).is_dir())
-    return [found, ignored, there]
+        until(lambda: len(world.exits) == 4)
+        left = Path(args.socket_folder).is_dir()
+    return [found, ignored, there, left, world.exits]
 
 
 def judge_a_worker_ends_as_its_task_does(seed, got):
-    found, ignored, there = got
+    found, ignored, there, left, exits = got
     equal(found[0], [0, []], "status and message of a task that returns")
     equal(found[1][0], 1, "status of one that fails")
     truth(found[1][1][0].startswith("failed: "), "it says that it failed", found[1][1])
     equal(ignored, [[signal.SIGINT, signal.SIG_IGN]] * 2, "Ctrl-C is for the server alone")
-    equal(there, True, "the folder stays while the server lives; when it has gone, so has it")
+    equal([there, left], [True, False], "the folder stays as long as the server")
+    equal(exits, [0, 1, 1, 1], "a worker whose server has gone ends as well")
 
 
 def probe_each_worker_has_its_task(seed):
@@ -632,6 +634,32 @@ def judge_a_shell_ends_the_server_and_a_dead_worker_the_shell(seed, got):
     refused(long, "a shell whose worker dies", "has died with status 7", kind="WorkerError")
     equal(broken["kind"], "KeyError", "a fault of the shell is not hidden")
     equal(seen, [["short", None], 0, ["long", None], "cancelled", 0, 0], "shells, and ports taken")
+
+
+def probe_the_api_is_a_service_with_or_without_a_shell(seed):
+    from minisgl.server import api_server
+
+    found: list[list[Any]] = []
+
+    class Noted:
+        def __init__(self, *given: Any) -> None:
+            self.given = given
+
+        def run(self, *given: Any) -> None:
+            want = ["args", api_server.app, api_server.set_global_state]
+            shells = {None: "none", api_server.shell: "the shell"}
+            found.append([list(self.given) == want, given[0], shells[given[1]]])
+
+    start: Any = "start"
+    with mock.patch.object(api_server, "Service", Noted):
+        api_server.run_api_server("args", start)  # type: ignore[arg-type]
+        api_server.run_api_server("args", start, run_shell=True)  # type: ignore[arg-type]
+    return found
+
+
+def judge_the_api_is_a_service_with_or_without_a_shell(seed, got):
+    want = [[True, "start", "none"], [True, "start", "the shell"]]
+    equal(got, want, "whether it is this app, what starts the workers, and which shell")
 
 
 def probe_both_signals_are_heard(seed):

@@ -81,12 +81,24 @@ def _sent(value: Any) -> Any:
 
 
 class World:
-    """What multiprocessing is to the server. said: what has happened to its processes."""
+    """What multiprocessing is to the server.
+
+    said: what has happened to its processes. exits: statuses with which os._exit was called.
+    """
+
+    lives: list[Any] = []  # never closed by chance: a worker ends when its parent has gone
 
     def __init__(self, deaf: tuple[str, ...]) -> None:
         self.deaf, self.said = deaf, list[str]()
         self.processes: list[ThreadProcess] = []
+        self.exits: list[int] = []
         self._parent, self._parents_life = Pipe()
+        self.lives.append(self._parents_life)
+
+    def leave(self, status: int) -> None:
+        """In place of os._exit."""
+        self.exits.append(status)
+        leave(status)
 
     def get_context(self, kind: str) -> World:
         assert kind == "spawn", "a forked process would share the server's sockets"
@@ -115,7 +127,7 @@ def threads_for_processes(*deaf: str, patience: float = 0.3) -> Iterator[World]:
     with (
         mock.patch.object(workers, "mp", world),
         mock.patch.object(workers, "STOP_TIMEOUT", patience),
-        mock.patch.object(workers.os, "_exit", leave),
+        mock.patch.object(workers.os, "_exit", world.leave),
         mock.patch.object(workers.signal, "signal", lambda *_: None),
         mock.patch.object(workers.logging, "shutdown", lambda *_: None),
         mock.patch.object(threading, "excepthook", lambda _: None),

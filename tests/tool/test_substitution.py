@@ -16,7 +16,7 @@ from steplib.paths import ROOT
 from steplib.substitution import added_symbols, survivors, symbols
 from steplib.warm import Warm
 
-NUMBERS = range(1, 15)
+NUMBERS = range(1, 16)
 TINY = "tiny-qwen3"
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
