@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import Any
 
@@ -12,6 +13,8 @@ from reference import PROMPTS, Reference
 from running import Running
 
 from pairs import public_bug
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl isn't here")
 
 HI = [{"role": "user", "content": "hi"}]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from typing import Any
 
 import pytest
 import torch
-from openai import OpenAI
+from openai import AsyncOpenAI, OpenAI
 from reference import PROMPTS, Reference
+from running import Running
 
 from pairs import public_bug
 
@@ -53,6 +56,33 @@ def test_a_stop_string_ends_an_answer_before_it(
     assert "".join(pieces) == want
     assert reason == "stop"
     assert tokens == reply.usage.completion_tokens <= TOKENS
+
+
+@public_bug("B81")
+def test_any_part_of_an_answer_can_be_its_stop_string(server: Running, tiny: Reference) -> None:
+    """60 parts, from one letter to several tokens, each also with another that comes later."""
+    text, rng = tiny.answer(PROMPT, TOKENS).text, random.Random(2)
+    starts = [rng.randrange(len(text) - 1) for _ in range(60)]
+    parts = [text[start : start + rng.randrange(1, 9)] for start in starts]
+
+    async def shown(client: AsyncOpenAI, stop: str) -> tuple[str, str | None]:
+        stream = await client.completions.create(
+            model=MODEL,
+            prompt=PROMPT,
+            max_tokens=TOKENS,
+            temperature=0,
+            stop=[text[-2:], stop],
+            stream=True,
+        )
+        choices = [event.choices[0] async for event in stream]
+        return "".join(choice.text for choice in choices), choices[-1].finish_reason
+
+    async def all_shown() -> list[tuple[str, str | None]]:
+        async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+            return await asyncio.gather(*(shown(client, part) for part in parts))
+
+    ends = [min(text.index(part), text.index(text[-2:])) for part in parts]
+    assert asyncio.run(all_shown()) == [(text[:end], "stop") for end in ends]
 
 
 @public_bug("B81")
