@@ -652,7 +652,7 @@ def probe_the_api_is_a_service_with_or_without_a_shell(seed):
 
     start: Any = "start"
     with mock.patch.object(api_server, "Service", Noted):
-        api_server.run_api_server("args", start)  # type: ignore[arg-type]
+        api_server.run_api_server("args", start, run_shell=False)  # type: ignore[arg-type]
         api_server.run_api_server("args", start, run_shell=True)  # type: ignore[arg-type]
     return found
 

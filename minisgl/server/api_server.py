@@ -227,7 +227,7 @@ async def _events(
 
 
 def run_api_server(
-    config: ServerArgs, start_backend: Callable[[], Workers], run_shell: bool = False
+    config: ServerArgs, start_backend: Callable[[], Workers], run_shell: bool
 ) -> None:
     """Serve until a signal, or chat in this terminal until its user leaves.
 
