@@ -37,7 +37,7 @@ class Ending:
     @property
     def port(self) -> int:
         """The port, once the server has said which one it has."""
-        found = re.search(r"ready at http://[^ ]*:(\d+)", self.log)
+        found = re.search(r"ready at http://[^ :]*:(\d+)", self.log)
         assert found is not None, f"the server is not ready:\n{self.log}"
         return int(found[1])
 
@@ -46,7 +46,7 @@ class Ending:
 
         def is_ready() -> bool:
             assert self.process.poll() is None, f"the server did not start:\n{self.log}"
-            return "Application startup complete" in self.log
+            return "ready at " in self.log
 
         until(is_ready, START_TIMEOUT, "a server that answers")
         self.see_family()

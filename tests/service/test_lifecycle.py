@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -24,22 +25,22 @@ from pairs import public_bug
 TINY = Path(os.environ.get("MINISGL_MODELS") or ROOT / "models") / "tiny-qwen3"
 
 
-def _refused(folder: Path, *args: str, tmp: str | None = None) -> tuple[int, str, float]:
+def _refused(*args: str, deep: str = "") -> tuple[int, str, float]:
     """Start a server that can't start: its status, the last line it says, and its CPU seconds.
 
-    It must show no traceback and leave nothing.
+    It must show no traceback and leave nothing. deep: of a folder for its temporary files.
     """
-    folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "minisgl", *args]
-    env = environment(tmp or str(folder))
-    before = os.times()
-    done = subprocess.run(
-        command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90, check=False
-    )
-    after = os.times()
+    with tempfile.TemporaryDirectory(prefix="end-") as name:  # short: sockets would lie in it
+        folder = Path(name) / deep
+        folder.mkdir(exist_ok=True)
+        env, before = environment(str(folder)), os.times()
+        done = subprocess.run(
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90
+        )
+        used = os.times().children_user - before.children_user
+        assert not list(folder.iterdir()), "something is left"
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
-    assert not list(folder.iterdir()), "something is left"
-    used = after.children_user - before.children_user
     return done.returncode, done.stderr.splitlines()[-1], used
 
 
@@ -55,7 +56,7 @@ def _damaged(folder: Path, *missing: str) -> Path:
 @public_bug("B95")
 def test_missing_weights_are_named(tmp_path: Path) -> None:
     model = _damaged(tmp_path / "model", "*00002-of*")
-    status, said, _ = _refused(tmp_path / "t", "--model", str(model), "--port", "0")
+    status, said, _ = _refused("--model", str(model), "--port", "0")
     assert status == 1 and said.startswith("error: the scheduler can't go on:")
     assert "model-00002-of-00003.safetensors is missing" in said
 
@@ -127,31 +128,30 @@ def test_an_option_that_can_not_be_is_refused_in_a_sentence(
     assert said in _says(capsys, "--model", str(TINY), *args)
 
 
-def test_the_process_says_only_that_sentence(tmp_path: Path) -> None:
-    status, said, used = _refused(tmp_path / "t", "--model", "/no/such")
+def test_the_process_says_only_that_sentence() -> None:
+    status, said, used = _refused("--model", "/no/such")
     assert status == 2 and said.startswith("python -m minisgl: error: there is no model '/no/such'")
     assert used < 8, "a wrong path must be seen before a model is loaded"
 
 
 @public_bug("B102")
-def test_a_port_in_use_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_before_the_model_is_loaded() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
-        status, said, used = _refused(tmp_path / "t", "--model", str(TINY), "--port", port)
+        status, said, used = _refused("--model", str(TINY), "--port", port)
     assert status == 1 and said.startswith(f"error: can't listen at 127.0.0.1:{port}: address")
     assert used < 8
 
 
 @pytest.mark.parametrize("host", ["999.1.1.1", "no-such-host.invalid", "192.0.2.1"])
-def test_a_host_that_is_none_of_this_machine_is_refused(host: str, tmp_path: Path) -> None:
+def test_a_host_that_is_none_of_this_machine_is_refused(host: str) -> None:
     args = ("--model", str(TINY), "--port", "0", "--host", host)
-    status, said, _ = _refused(tmp_path / "t", *args)
+    status, said, _ = _refused(*args)
     assert status == 1 and said.startswith(f"error: can't listen at {host}:0: ")
 
 
-def test_a_folder_for_sockets_that_is_too_deep_is_refused(tmp_path: Path) -> None:
-    deep = tmp_path / ("x" * 90)
-    status, said, _ = _refused(deep, "--model", str(TINY), "--port", "0", tmp=str(deep))
+def test_a_folder_for_sockets_that_is_too_deep_is_refused() -> None:
+    status, said, _ = _refused("--model", str(TINY), "--port", "0", deep=90 * "x")
     assert status == 1 and "set TMPDIR to a short one" in said
 
 

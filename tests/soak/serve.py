@@ -63,7 +63,8 @@ class Soak:
         while self.sent < self.count:
             if self.sent % max(1, self.count // 40) == 0:
                 self.memory.append(self._memory())
-                print(f"{self.sent} requests", file=sys.stderr, flush=True)
+                sizes = ", ".join(f"{name} {size >> 20}" for name, size in self.memory[-1].items())
+                print(f"{self.sent} requests; MiB: {sizes}", file=sys.stderr, flush=True)
             self.sent += 1
             task = self.tasks.draw()
             try:
