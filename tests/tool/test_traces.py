@@ -58,7 +58,7 @@ def test_a_trace_is_read_back_as_it_was_recorded(
             pass
         with trace.scheduler("launch"), trace.on_device(None, phase, tokens=tokens):
             pass
-    trace_file.write("mine", "python mine.py", trace, torch.device("cpu"), requests=1)
+    trace_file.write("mine", "python mine.py", trace.events(), torch.device("cpu"), requests=1)
     read = traces.read("mine")
     steps = read.steps()
     assert [(step.phase, step.arrived, step.tokens) for step in steps] == [

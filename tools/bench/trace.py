@@ -1,13 +1,15 @@
 """Records what scheduler and device do when, as Chrome traces from which figures are drawn.
 
     python tools/bench/trace.py continuous|chunks [--model NAME] [--write]
+    python tools/bench/trace.py request [--model NAME] [--write]
     python tools/bench/trace.py overlap [--steps N] [--layers N] [--hidden N] [...] [--write]
 
-continuous and chunks are the scenes that chapters 07 and 10 print. overlap runs LLM.generate
-without and with overlap scheduling on random weights, so that it needs no checkpoint; at its
-default sizes one step takes an NVIDIA GPU longer than its launch. On a CPU a launch returns when
-the work is done, so nothing overlaps; with small sizes, such as --hidden 64 --intermediate 128
---vocab 500, the command can be tried there.
+continuous and chunks are the scenes that chapters 07 and 10 print. request serves a model and
+follows one chat through the client, the processes and the device. overlap runs LLM.generate without
+and with overlap scheduling on random weights, so that it needs no checkpoint; at its default sizes
+one step takes an NVIDIA GPU longer than its launch. On a CPU a launch returns when the work is
+done, so nothing overlaps; with small sizes, such as --hidden 64 --intermediate 128 --vocab 500, the
+command can be tried there.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "steps"), str(ROOT / "tools")]
 import torch  # noqa: E402
 
 import book  # type: ignore[import-not-found]  # noqa: E402
-from bench import trace_file  # noqa: E402
+from bench import request_trace, trace_file  # noqa: E402
 from bench.random_model import add_sizes, size_options, write_model  # noqa: E402
 from bench.turns import medians  # noqa: E402
 from minisgl.core import SamplingParams  # noqa: E402
@@ -36,7 +38,7 @@ from minisgl.llm import LLM  # noqa: E402
 from minisgl.message import UserMsg  # noqa: E402
 from minisgl.scheduler import Scheduler, SchedulerConfig  # noqa: E402
 from minisgl.utils import div_ceil  # noqa: E402
-from minisgl.utils.device import synchronize  # noqa: E402
+from minisgl.utils.device import default_device, synchronize  # noqa: E402
 from minisgl.utils.trace import TraceRecorder  # noqa: E402
 
 REQUESTS, PROMPT, PAGE, ROUNDS = 8, 32, 16, 5
@@ -89,11 +91,23 @@ def record_scene(args: argparse.Namespace) -> None:
     scheduler = Traced(config, messages)
     scheduler.trace = trace = TraceRecorder(scheduler.device)
     scheduler.run()
-    print(f"{args.scene} on {trace_file.hardware(scheduler.device)}:\n{trace_file.summary(trace)}")
+    events, device = trace.events(), scheduler.device
+    print(f"{args.scene} on {trace_file.hardware(device)}:\n{trace_file.summary(events)}")
     if args.write:
         command = f"python tools/bench/trace.py {args.scene} --model {args.model} --write"
-        written = trace_file.write(args.scene, command, trace, scheduler.device)
+        written = trace_file.write(args.scene, command, events, device)
         print(f"written to {written}")
+
+
+def record_request(args: argparse.Namespace) -> None:
+    """Serve a model, warm it up and keep the trace of one chat."""
+    events = request_trace.record(str(ROOT / "models" / args.model), args.threads)
+    device = default_device()
+    print(f"one chat on {trace_file.hardware(device)}:\n{trace_file.summary(events)}")
+    if args.write:
+        options = f"--model {args.model} --threads {args.threads}"
+        command = f"python tools/bench/trace.py request {options} --write"
+        print(f"written to {trace_file.write('request', command, events, device)}")
 
 
 def record_overlap(args: argparse.Namespace) -> None:
@@ -115,11 +129,11 @@ def record_overlap(args: argparse.Namespace) -> None:
         for mode, speed in speeds.items():
             llm.trace = trace = TraceRecorder(llm.device)
             _generate(llm, prompts, args.steps + 1, mode)
-            print(f"overlap {mode}: {speed:.1f} tokens/s\n{trace_file.summary(trace)}")
+            print(f"overlap {mode}: {speed:.1f} tokens/s\n{trace_file.summary(trace.events())}")
             if args.write:
                 facts = {"requests": REQUESTS, "tokens_per_second": round(speed, 1)}
                 name = f"overlap-{mode}"
-                written = trace_file.write(name, command, trace, llm.device, **facts)
+                written = trace_file.write(name, command, trace.events(), llm.device, **facts)
                 print(f"  written to {written}")
     ratio = speeds["on"] / speeds["off"]
     print(f"overlap on is {ratio:.3f} x off, on {trace_file.hardware(llm.device)}")
@@ -145,6 +159,9 @@ def main() -> None:
         scene = scenes.add_parser(name, help=text)
         scene.add_argument("--model", default="smollm2-135m")
         scene.set_defaults(record=record_scene)
+    request = scenes.add_parser("request", help="one chat on its way through a server")
+    request.add_argument("--model", default="smollm2-135m")
+    request.set_defaults(record=record_request)
     overlap = scenes.add_parser("overlap", help="LLM.generate without and with overlap")
     overlap.add_argument("--steps", type=int, default=12, help="decode steps to record (12)")
     overlap.add_argument("--tokens", type=int, default=128, help="tokens of the timed runs (128)")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bench import result
-from minisgl.utils.trace import TraceRecorder
+from figures.traces import LANES
 from steplib.paths import write_atomically
 
 TRACES = result.RESULTS / "traces"
@@ -23,7 +23,7 @@ def hardware(device: torch.device) -> str:
 
 
 def write(
-    name: str, command: str, trace: TraceRecorder, device: torch.device, **facts: Any
+    name: str, command: str, events: list[dict[str, Any]], device: torch.device, **facts: Any
 ) -> Path:
     """Write the trace called name, an event a line; return its file. facts go into it as well."""
     head = {
@@ -33,11 +33,11 @@ def write(
         **facts,
         "displayTimeUnit": "ms",
     }
-    events = ",\n    ".join(json.dumps(_rounded(event)) for event in trace.events())
+    lines = ",\n    ".join(json.dumps(_rounded(event)) for event in events)
     start = json.dumps(head, indent=2).removesuffix("\n}")
     file = TRACES / f"{name}.json"
     file.parent.mkdir(exist_ok=True)
-    write_atomically(file, f'{start},\n  "traceEvents": [\n    {events}\n  ]\n}}\n')
+    write_atomically(file, f'{start},\n  "traceEvents": [\n    {lines}\n  ]\n}}\n')
     return file
 
 
@@ -46,14 +46,13 @@ def _rounded(event: dict[str, Any]) -> dict[str, Any]:
     return {key: round(value) if key in ("ts", "dur") else value for key, value in event.items()}
 
 
-def summary(trace: TraceRecorder) -> str:
-    """What the two lanes did, a line each: mean milliseconds of each kind of span."""
+def summary(events: list[dict[str, Any]]) -> str:
+    """What the lanes did, a line each: mean milliseconds of each kind of span."""
     spans: dict[tuple[int, str], list[float]] = {}
-    for event in trace.events():
+    for event in events:
         if event["ph"] == "X":
             spans.setdefault((event["tid"], event["name"]), []).append(event["dur"] / 1e3)
-    lanes = {1: "scheduler", 2: "device"}
     return "\n".join(
-        f"  {lanes[lane]:9}  {name:8}  {len(times):3} spans, {sum(times) / len(times):8.3f} ms each"
+        f"  {LANES[lane]:11} {name:13} {len(times):3} spans, {sum(times) / len(times):7.3f} ms each"
         for (lane, name), times in spans.items()
     )

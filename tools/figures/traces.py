@@ -76,7 +76,7 @@ def read(name: str) -> Trace:
     spans = []
     for event in events:
         lane, name = LANES[event["tid"]], event["name"]
-        kind = name if lane == "scheduler" else lane
+        kind = lane if lane == "device" else name
         start, end = event["ts"] / 1e3, (event["ts"] + event["dur"]) / 1e3
         spans.append(Span(lane, name, seen[kind], start, end, event["args"]))
         seen[kind] += 1
