@@ -193,15 +193,18 @@ def probe_a_client_that_leaves_frees_its_requests(seed):
             ended = [one.task.done() for one in calls]
             for one in calls:
                 await one.whole()
-            return [began, ended, queues.sent_as()[4:], left_over(state), len(asyncio.all_tasks())]
+            statuses = [one.status for one in calls]
+            sent, left = queues.sent_as()[4:], left_over(state)
+            return [began, ended, statuses, sent, left, len(asyncio.all_tasks())]
 
     return run(scene())
 
 
 def judge_a_client_that_leaves_frees_its_requests(seed, got):
-    began, ended, sent, left, tasks = got
+    began, ended, statuses, sent, left, tasks = got
     equal(began, [None, None, 200], "responses that have begun")
     equal(ended, [True] * 3, "whether each call ends at once when its client leaves")
+    equal(statuses, [499, 499, 200], "what stands in the log for a client that has gone")
     equal(sorted(sent), [["AbortMsg", uid] for uid in range(4)], "each request is aborted once")
     equal(left, NOTHING, "what is left")
     equal(tasks, 3, "tasks: this one, the listener, and the one that waits for both")
