@@ -86,7 +86,7 @@ def test_make_serves_the_model_of_the_examples() -> None:
 def rows(page: Path) -> dict[str, str]:
     """Of the page's table of options, the default for all names of each option."""
     table = page.read_text(encoding="utf-8").partition("### Options")[2].partition("\n\n!!!")[0]
-    found = re.findall(r"^\| (`--.*?`) \| (.*?) \|", table, re.M)
+    found = re.findall(r"^\| (`--.*?`) \| .* \| (.*?) \|$", table, re.M)
     return {names.replace("`", ""): default for names, default in found}
 
 
