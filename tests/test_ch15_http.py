@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from pairs import equal, error_of, refused, truth
-from stub_frontend import error, left_over, reply, run
+from stub_frontend import error, left_over, reply, run, stub_args
 from stub_http import chat, stub_api, text
 
 NOTHING = [{}, {}, []]
@@ -207,7 +207,61 @@ def judge_a_client_that_leaves_frees_its_requests(seed, got):
     equal(statuses, [499, 499, 200], "what stands in the log for a client that has gone")
     equal(sorted(sent), [["AbortMsg", uid] for uid in range(4)], "each request is aborted once")
     equal(left, NOTHING, "what is left")
-    equal(tasks, 3, "tasks: this one, the listener, and the one that waits for both")
+    equal(tasks, 2, "tasks: this one, and the listener")
+
+
+def probe_work_is_cancelled_once_when_its_client_goes(seed):
+    from minisgl.server.asgi import ClientGone, while_there
+
+    async def work(seen: list[str]) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            await asyncio.sleep(0.05)
+            seen.append("cleaned up")
+            raise
+
+    async def goes() -> dict[str, Any]:
+        await asyncio.sleep(0.05)
+        return {"type": "http.disconnect"}
+
+    async def stays() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def ends(how: Exception | None = None) -> str:
+        await asyncio.sleep(0.05)
+        if how is not None:
+            raise how
+        return "done"
+
+    async def scene() -> list[Any]:
+        gone: list[str] = []
+        found = await asyncio.gather(
+            while_there(goes, work(gone)),
+            while_there(stays, ends()),
+            while_there(stays, ends(KeyError("x"))),
+            return_exceptions=True,
+        )
+        kinds = [each if isinstance(each, str) else type(each).__name__ for each in found]
+        told: list[str] = []
+        outer = asyncio.create_task(while_there(stays, work(told)))
+        await asyncio.sleep(0.05)
+        outer.cancel()
+        [end] = await asyncio.gather(outer, return_exceptions=True)
+        left = len(asyncio.all_tasks())
+        return [kinds, gone, type(end).__name__, told, left, ClientGone.__name__]
+
+    return run(scene())
+
+
+def judge_work_is_cancelled_once_when_its_client_goes(seed, got):
+    kinds, gone, end, told, left, name = got
+    equal(kinds, [name, "done", "KeyError"], "a client that goes, work that ends, work that fails")
+    equal(gone, ["cancelled", "cleaned up"], "what work sees whose client goes")
+    equal([end, told], ["CancelledError", gone], "the same when the server ends it")
+    equal(left, 1, "tasks that are left beside this one")
 
 
 def probe_a_client_that_stalls_is_let_go(seed):
@@ -265,6 +319,23 @@ def judge_a_key_is_asked_for(seed, got):
     equal(body["error"]["code"], "invalid_api_key", "code")
     equal(headers["www-authenticate"], "Bearer", "header")
     equal(sent, [], "requests without a key that went further")
+
+
+def probe_the_gate_is_for_requests_alone(seed):
+    from minisgl.server.asgi import Gate
+
+    passed: list[list[Any]] = []
+
+    async def app(*given: Any) -> None:
+        passed.append(list(given))
+
+    given: list[Any] = [{"type": "lifespan"}, "receive", "send"]
+    run(Gate(app, stub_args(api_key="k"))(*given))
+    return [passed, given]
+
+
+def judge_the_gate_is_for_requests_alone(seed, got):
+    equal(got[0], [got[1]], "the server's start and end go through as they are")
 
 
 def probe_a_body_has_a_size_and_a_time(seed):

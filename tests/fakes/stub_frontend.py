@@ -120,7 +120,12 @@ def left_over(state: Any) -> list[Any]:
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """What work returns; TimeoutError when it waits for something that does not come."""
-    return asyncio.run(asyncio.wait_for(work, PATIENCE))
+
+    async def limited() -> Any:
+        async with asyncio.timeout(PATIENCE):
+            return await work
+
+    return asyncio.run(limited())
 
 
 async def trouble(work: Coroutine[Any, Any, Any]) -> Any:
