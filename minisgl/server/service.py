@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import time
@@ -41,6 +42,14 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the service."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take requests, and say where."""
+        await super().startup(sockets)
+        for sock in sockets or []:
+            host, port = sock.getsockname()[:2]
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            logger.info("ready at %s (what it takes: %s/docs); Ctrl-C stops it", url, url)
 
 
 def bind(config: ServerArgs) -> socket.socket:
@@ -100,6 +109,7 @@ class Service:
             workers.stop()
             if sock is not None:
                 sock.close()
+                logger.info("stopped")
 
     async def _run(
         self, workers: Workers, sock: socket.socket | None, shell: Shell | None
@@ -124,19 +134,20 @@ class Service:
         self, state: FrontendManager, watcher: asyncio.Task[str], sock: socket.socket
     ) -> None:
         """Serve HTTP; ends on a signal after the grace, or raises WorkerError for a dead worker."""
+        web = init_logger("uvicorn")  # the parent of its loggers, whose lines then look like ours
+        # its own start and end need no lines beside ours
+        logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, web.level))
         server = _Server(
             uvicorn.Config(
                 Gate(self.app, self.config),
                 http=make_protocol(self.config.request_timeout),
                 ws="none",
-                log_level="warning" if self.config.silent_output else "info",
+                log_config=None,
                 timeout_graceful_shutdown=2,
             )
         )
         signals = _signals()
         serving = asyncio.create_task(server.serve(sockets=[sock]))
-        host, port = sock.getsockname()[:2]
-        logger.info("ready at http://%s:%d, with /docs for its API", host, port)
         stop = asyncio.create_task(signals.get())
         await asyncio.wait((serving, watcher, stop), return_when=asyncio.FIRST_COMPLETED)
         cause = watcher.result() if watcher.done() else None
@@ -159,7 +170,8 @@ class Service:
         state.is_stopping = True
         grace = self.config.shutdown_grace
         if state.ack_map:
-            logger.info("%d requests get %g s to end", len(state.ack_map), grace)
+            said = "stopping: %d requests get %g s to end; a second Ctrl-C ends them now"
+            logger.info(said, len(state.ack_map), grace)
         end = time.monotonic() + grace
         while state.ack_map and time.monotonic() < end and signals.empty():
             await asyncio.sleep(POLL)
@@ -182,11 +194,13 @@ async def _watch(workers: Workers) -> str:
 
 
 async def _first(chat: Awaitable[None], watcher: asyncio.Task[str]) -> None:
+    """Return at the chat's end, which SIGTERM brings too; raises WorkerError for a dead worker."""
     task = asyncio.ensure_future(chat)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-    if not task.done():
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    is_over = task.done()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    if not is_over:
         raise WorkerError(watcher.result())
-    task.result()
