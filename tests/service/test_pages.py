@@ -34,11 +34,18 @@ def test_the_model_is_listed_and_described(client: OpenAI, web: httpx.Client) ->
     (card,) = client.models.list().data
     assert (card.id, card.object) == ("tiny-qwen3", "model")
     assert client.models.retrieve("tiny-qwen3").id == "tiny-qwen3"
-    root = web.get("/v1/models").json()["data"][0]["root"]
-    assert client.models.retrieve(root.strip("/")) if not root.startswith("/") else True
     missing = web.get("/v1/models/other")
     assert missing.status_code == 404
     assert missing.json()["error"]["code"] == "model_not_found"
+
+
+def test_the_checkpoint_s_folder_is_a_name_of_the_model_too(
+    client: OpenAI, web: httpx.Client
+) -> None:
+    folder = web.get("/v1/models").json()["data"][0]["root"]
+    assert folder.endswith("/tiny-qwen3")
+    reply = client.completions.create(model=folder, prompt="hi", max_tokens=1)
+    assert reply.model == folder
 
 
 def test_health_and_root_are_well(web: httpx.Client) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 from reference import CHAT, PROMPTS, Expected, Reference
-from running import MODELS, Running, running_server
+from running import MODELS, running_server
 
 TOKENS = 8
 TEMPLATED = [CHAT, [{"role": "user", "content": "hi"}]]
@@ -94,9 +94,3 @@ def test_streams(served: tuple[OpenAI, Reference]) -> None:
             model=the_model(client), prompt=prompt, max_tokens=TOKENS, temperature=0, stream=True
         )
         assert "".join(event.choices[0].text for event in stream) == answer.text
-
-
-def test_a_model_s_folder_is_a_name_of_it_too(server: Running) -> None:
-    with server.client() as client:
-        card = client.models.list().data[0]
-        assert client.models.retrieve(card.id).id == card.id == "tiny-qwen3"
