@@ -445,16 +445,21 @@ def probe_the_openapi_document_has_every_route(seed):
     async def scene():
         async with stub_api() as (call, _, _):
             document = (await call("/openapi.json").whole()).json
-            return {
+            routes = {
                 f"{method} {path}": sorted(operation["responses"])
                 for path, methods in document["paths"].items()
                 for method, operation in methods.items()
             }
+            return [routes, document["components"]["schemas"]["TextPart"]]
 
     return run(scene())
 
 
 def judge_the_openapi_document_has_every_route(seed, got):
+    got, part = got
+    equal(sorted(part["properties"]), ["text", "type"], "fields of a part of a message")
+    equal(part["required"], ["type", "text"], "those that it must have")
+    equal(part["additionalProperties"], False, "whether it may have others")
     routes = {"post /generate", f"post {CHAT}", f"post {COMPLETIONS}", "get /v1/models"}
     routes |= {"get /v1/models/{model}", "get /health", "get /metrics"}
     equal(sorted(got), sorted(routes), "the routes")

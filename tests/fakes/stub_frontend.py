@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds after which a test that waits for something fails."""
 
 
@@ -105,7 +105,9 @@ async def stub_frontend(
 
     queues = Tokenizers(answers)
     state = FrontendManager(stub_args(**settings), queues, queues)  # type: ignore[arg-type]
-    listener = asyncio.create_task(state.listen())
+    listener, scene = asyncio.create_task(state.listen()), asyncio.current_task()
+    assert scene is not None, "this is entered in a task"
+    listener.add_done_callback(lambda task: task.cancelled() or scene.cancel())
     try:
         yield state, queues
     finally:
@@ -119,13 +121,16 @@ def left_over(state: Any) -> list[Any]:
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """What work returns; TimeoutError when it waits for something that does not come."""
+    """What work returns; an error when it waits for what does not come, or nobody listens."""
 
     async def limited() -> Any:
         async with asyncio.timeout(PATIENCE):
             return await work
 
-    return asyncio.run(limited())
+    try:
+        return asyncio.run(limited())
+    except asyncio.CancelledError:
+        raise RuntimeError("the frontend listens no more") from None
 
 
 async def trouble(work: Coroutine[Any, Any, Any]) -> Any:
