@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import diagrams  # noqa: E402
 from figures.svg import DARK, LIGHT, Drawing  # noqa: E402
+from minisgl import message  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,6 +42,21 @@ def test_a_figure_is_sound(name: str) -> None:
     assert root.findtext(f"{SVG}title")
     assert len(root.findtext(f"{SVG}desc") or "") > 80
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_every_kind_of_message_is_in_the_picture_of_the_processes() -> None:
+    kinds = {
+        name
+        for name in message.__all__
+        if dataclasses.is_dataclass(getattr(message, name)) and not name.startswith("Base")
+    }
+    assert len(kinds) >= 13
+    root = ElementTree.fromstring(diagrams.drawn("processes"))
+    words = set(" ".join(text.text or "" for text in root.iter(f"{SVG}text")).split())
+    described = root.findtext(f"{SVG}desc") or ""
+    for kind in sorted(kinds):
+        assert kind in words or f"{kind}:" in words, f"{kind} is on no arrow"
+        assert kind in described, f"{kind} is not in the description"
 
 
 def test_text_that_leaves_its_panel_or_box_is_an_error() -> None:

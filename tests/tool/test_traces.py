@@ -12,8 +12,15 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from bench import trace_file  # noqa: E402
+from bench import request_trace, trace_file  # noqa: E402
 from figures import traces  # noqa: E402
+from minisgl.message import (  # noqa: E402
+    BatchTokenizerMsg,
+    DetokenizeMsg,
+    StatsMsg,
+    StatsReply,
+    UserReply,
+)
 from minisgl.utils.trace import TraceRecorder  # noqa: E402
 
 NAMES = sorted(file.stem for file in traces.TRACES.glob("*.json"))
@@ -45,6 +52,33 @@ def test_the_timelines_show_the_same_batches() -> None:
         for trace in map(traces.read, ("overlap-off", "overlap-on"))
     )
     assert off == on
+
+
+def test_each_token_of_the_recorded_request_goes_from_process_to_process() -> None:
+    trace = traces.read("request")
+    ways = [trace.of(name) for name in ("send", "DetokenizeMsg", "UserReply", "take")]
+    assert len(trace.of("prefill", "decode")) == len(ways[0]) > 1
+    for way in zip(trace.of("prefill", "decode"), *ways, strict=True):
+        # Each begins once the one before has begun to send; the client may be the quicker to note.
+        assert [span.start for span in way] == sorted(span.start for span in way)
+    assert "".join(take.args["text"] for take in ways[-1]).strip()
+
+
+def test_a_process_is_watched_from_what_it_takes_to_what_it_gives(tmp_path: Path) -> None:
+    lane = request_trace.Lane(tmp_path / "spans", "detokenizer")
+    pack, unpack = (
+        request_trace._watched(lambda msg: msg, lane.note, way) for way in ("out", "in")
+    )
+    stats = StatsMsg(0, 0, 0, 0, 1), StatsReply(0, 0, 0, 0, 1)
+    pack(UserReply(0, "", True))  # for nothing that came in
+    unpack(BatchTokenizerMsg([stats[0], DetokenizeMsg(1, 2, False)]))
+    pack(stats[1])
+    pack(UserReply(1, "a", False))
+    (line,) = (tmp_path / "spans").read_text().splitlines()
+    event = json.loads(line)
+    assert traces.LANES[event["tid"]] == "detokenizer"
+    assert (event["name"], event["args"]) == ("DetokenizeMsg", {"out": "UserReply"})
+    assert event["dur"] > 0
 
 
 def test_a_trace_is_read_back_as_it_was_recorded(

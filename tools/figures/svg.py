@@ -73,10 +73,11 @@ class Drawing:
             self.text(x + width / 2, baseline + step * 0.73, line, kind, "middle")
             baseline += step
 
-    def frame(self, at: Point, size: Point, label: str, kind: str = "b") -> None:
-        """An outline with a label in its top left corner."""
+    def frame(self, at: Point, size: Point, label: str = "", kind: str = "b") -> None:
+        """An outline with a label, if there is one, in its top left corner."""
         self._rect(*at, *size, "none", 10)
-        self.text(at[0] + 12, at[1] + 21, label, kind)
+        if label:
+            self.text(at[0] + 12, at[1] + 21, label, kind)
 
     def cells(
         self,
