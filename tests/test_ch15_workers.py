@@ -39,11 +39,14 @@ def vanishes(args: Any, acks: Any, status: int = 3) -> None:
 
 
 @contextmanager
-def started(tasks: dict[str, Any], *deaf: str) -> Iterator[Any]:
+def started(tasks: dict[str, Any], *deaf: str, patience: float = 0.3) -> Iterator[Any]:
     """The workers of these tasks, and the world that they live in."""
     from minisgl.server.workers import Workers, private_folder
 
-    with threads_for_processes(*deaf) as world, private_folder(stub_args()) as args:
+    with (
+        threads_for_processes(*deaf, patience=patience) as world,
+        private_folder(stub_args()) as args,
+    ):
         yield Workers(args, tasks), world
 
 
@@ -131,7 +134,7 @@ def probe_workers_stop_in_order(seed):
             workers.stop()
             found.append([list(world.said), [p.is_alive() for p in workers.processes.values()]])
             closed = [connection.closed for connection in workers._acks.values()]
-    with started(tasks) as (workers, world):
+    with started(tasks, patience=8.0) as (workers, world):
         list(workers.wait_until_ready())
         workers.processes["scheduler"].end(-9)
         began = time.monotonic()
@@ -152,7 +155,7 @@ def judge_workers_stop_in_order(seed, got):
     equal(killed[0], both, "neither hears, and the scheduler does not answer")
     gone = ["scheduler ends with -9", "detokenizer is told", "detokenizer ends with -15"]
     equal(dead[0], gone, "a scheduler that is dead is not asked")
-    truth(took < 0.25, "nor waited for", took)
+    truth(took < 7, "nor waited for", took)
     equal([each[1] for each in got[0]], [[False, False]] * 4, "who is left")
     equal(closed, [True, True], "the pipes are closed")
 
@@ -368,6 +371,7 @@ class Session:
         self.loop: Any = None
         self.ports: queue.Queue[int] = queue.Queue()
         self.failure: str | None = None
+        self.farewell = 0.2
 
     def run(self) -> dict[str, Any]:
         """What Service.run raised, and what the world saw."""
@@ -387,7 +391,7 @@ class Session:
             threads_for_processes() as world,
             private_folder(stub_args(**self.settings)) as args,
             mock.patch.object(service, "bind", noted),
-            mock.patch.object(service, "FAREWELL", 0.5),
+            mock.patch.object(service, "FAREWELL", self.farewell),
             mock.patch.object(service, "POLL", 0.02),
             mock.patch.object(service, "_signals", self._signals),
         ):
@@ -442,15 +446,6 @@ class Session:
 CHAT = "/v1/chat/completions"
 
 
-def slowly(msg: Any, seconds: float) -> list[Any]:
-    """The script's answers; to "late" one that comes after so many seconds."""
-    is_late = type(msg).__name__ == "TokenizeMsg" and msg.text[-1]["content"] == "late"
-    if not is_late:
-        return script(msg)
-    time.sleep(seconds)
-    return [reply(msg.uid, "at last", True)]
-
-
 def probe_a_signal_gives_running_requests_their_grace(seed):
     found: dict[str, Any] = {}
 
@@ -461,15 +456,25 @@ def probe_a_signal_gives_running_requests_their_grace(seed):
             target=lambda: found.update(late=session.answer(CHAT, chat("late"))), daemon=True
         )
         late.start()
-        time.sleep(0.3)
+        asked.wait(10)
         session.tell()
-        time.sleep(0.2)
+        until(lambda: session.ask("/health").status == 503)
         found["refused"] = session.answer(CHAT, chat("say a"))
         found["stopping"] = session.answer("/health")
+        release.set()
         late.join(10)
 
-    session = Session(play)
-    session.tasks["detokenizer"] = partial(tokenizer, answers=partial(slowly, seconds=1.2))
+    def answers(msg: Any) -> list[Any]:
+        is_late = type(msg).__name__ == "TokenizeMsg" and msg.text[-1]["content"] == "late"
+        if not is_late:
+            return script(msg)
+        asked.set()
+        release.wait(10)
+        return [reply(msg.uid, "at last", True)]
+
+    asked, release = threading.Event(), threading.Event()
+    session = Session(play, shutdown_grace=60.0)
+    session.tasks["detokenizer"] = partial(tokenizer, answers=answers)
     return [found, session.run()]
 
 
@@ -481,13 +486,13 @@ def judge_a_signal_gives_running_requests_their_grace(seed, got):
     equal([found["refused"], found["stopping"]], [stopping] * 2, "once it is told to stop")
     equal(found["late"], [200, "at last"], "a request that was running")
     equal(ran["error"], None, "what the server raises")
-    truth(ran["took"] < 5, "it does not wait longer than for the request", ran["took"])
+    truth(ran["took"] < 40, "it does not wait longer than for the request", ran["took"])
     equal(ran["said"][0], "scheduler ends with 0", "the workers are stopped")
 
 
 def probe_a_second_signal_or_the_grace_s_end_ends_what_runs(seed):
     found = []
-    for times, grace in ((2, 30.0), (1, 0.4)):
+    for times, grace in ((2, 60.0), (1, 0.4)):
         answers: list[Any] = []
 
         def play(session: Session, times: int = times, answers: list[Any] = answers) -> None:
@@ -509,7 +514,7 @@ def judge_a_second_signal_or_the_grace_s_end_ends_what_runs(seed, got):
         [[status, last]] = answers
         equal(status, 200, "a stream that had begun")
         equal(last["error"]["message"], "the server is shutting down", "its last event")
-        truth(ran["took"] < 6, "it ends soon", ran["took"])
+        truth(ran["took"] < 20, "it ends soon", ran["took"])
 
 
 @public_bug("B95")
@@ -531,7 +536,7 @@ def probe_a_worker_s_death_is_told_and_ends_the_server(seed):
         found["last"] = stream.read().decode().strip().split("\n\n")[-1]
 
     session = Session(play)
-    session.tasks["scheduler"] = dies
+    session.tasks["scheduler"], session.farewell = dies, 2.0
     return [found, session.run()]
 
 
@@ -542,7 +547,7 @@ def judge_a_worker_s_death_is_told_and_ends_the_server(seed, got):
     equal([found["health"], found["asked"]], [[503, cause]] * 2, "what others are told")
     truth(cause in found["last"], "the stream's last event tells the cause", found["last"])
     refused(ran["error"], "a server whose worker has died", cause, kind="WorkerError")
-    truth(ran["took"] < 5, "it ends within 5 s", ran["took"])
+    truth(ran["took"] < 20, "it ends soon", ran["took"])
 
 
 @public_bug("B102")
