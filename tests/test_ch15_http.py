@@ -530,9 +530,9 @@ def until_closed(sock: socket.socket) -> list[Any]:
 def answer_of(sock: socket.socket) -> str:
     """The first line of an answer, once all of it is there."""
     data = b""
-    while not data.endswith(b"ok"):
-        data += sock.recv(1000)
-    return data.decode().splitlines()[0]
+    while not data.endswith(b"ok") and (part := sock.recv(1000)):
+        data += part
+    return data.decode().partition("\r\n")[0]
 
 
 def probe_a_header_must_come_in_time(seed):
