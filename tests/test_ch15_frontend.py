@@ -307,7 +307,7 @@ def probe_metrics_count_what_was_answered(seed):
                     await queues.say(end)
                     await texts(one)
             state.metrics.take_prompt(8, 6)
-            await queues.say(StatsReply(3, 4, 25, 50, 100))
+            await queues.say(StatsReply(0, 0, 0, 0, 0), StatsReply(3, 4, 25, 50, 100))
             names = ("prompt_tokens", "cached_prompt_tokens", "output_tokens")
             times = ("time_to_first_token_seconds", "inter_token_latency_seconds")
             return {

@@ -60,8 +60,9 @@ class Metrics:
         """Take the scheduler's report."""
         self.running.set(stats.running)
         self.waiting.set(stats.waiting)
-        self.kv_used.set(stats.used_tokens / stats.total_tokens)
-        self.kv_cached.set(stats.cached_tokens / stats.total_tokens)
+        total = max(stats.total_tokens, 1)
+        self.kv_used.set(stats.used_tokens / total)
+        self.kv_cached.set(stats.cached_tokens / total)
 
     def take_prompt(self, tokens: int, cached: int) -> None:
         """Count a prompt that was computed."""
