@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, NoReturn
 
@@ -84,7 +85,8 @@ class Workers:
             self.processes[name] = context.Process(
                 target=_run_worker, args=(name, task, args, AckQueue(its_end)), name=name
             )
-            self.processes[name].start()
+            with _without_ctrl_c():
+                self.processes[name].start()
             its_end.close()  # so that this end hears when the worker's is gone
 
     def wait_until_ready(self) -> Iterator[str]:
@@ -143,6 +145,17 @@ def _join(processes: list[BaseProcess]) -> None:
     end = time.monotonic() + STOP_TIMEOUT
     for process in processes:
         process.join(max(0.0, end - time.monotonic()))
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Start processes that a Ctrl-C doesn't stop before they have said how they take it."""
+    resource_tracker.ensure_running()  # which would end what follows
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_worker(

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,9 +69,17 @@ class Ending:
 
     def check_nothing_left(self, within: float = 3) -> None:
         """Assert that no process, folder or shared memory is left."""
-        _, alive = psutil.wait_procs(list(self.family.values()), timeout=within)
-        assert not alive, f"these processes are left: {alive}"
+        until(lambda: not self.alive(), within, f"the end of {self.alive()}")
         until(lambda: not self.left(), 1, f"an empty folder instead of {self.left()}")
+
+    def alive(self) -> list[psutil.Process]:
+        """Those of its processes that still run. (An ended one may wait for an init to reap it.)"""
+        found = []
+        for each in self.family.values():
+            with suppress(psutil.NoSuchProcess):
+                if each.is_running() and each.status() != psutil.STATUS_ZOMBIE:
+                    found.append(each)
+        return found
 
     def left(self) -> list[str]:
         """The temporary files that are there, and shared memory of the server's processes."""
