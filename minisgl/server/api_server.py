@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
@@ -67,7 +67,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": ErrorReply, "description": "The server is stopping or has failed"},
     "4XX": {"model": ErrorReply, "description": "Anything else that is wrong with the request"},
 }
-STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+NO_BODY = {status: ERRORS[status] for status in (401, "4XX")}
+"""What may be wrong with a request that asks for something without saying anything."""
+EVENT = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
+STREAM = {"text/event-stream": {"schema": EVENT | {"description": "One event of the stream."}}}
 """What a stream is to the OpenAPI page."""
 
 app = FastAPI(title="minisgl", description="An API like OpenAI's.", lifespan=lifespan)
@@ -107,7 +110,12 @@ async def _on_fault(_: Request, error: Exception) -> Response:
     return error_response(ApiError(500, "a fault in the server", "server_error"))
 
 
-@app.post("/generate", responses=ERRORS | {200: {"content": STREAM}}, response_class=Response)
+@app.post(
+    "/generate",
+    responses={status: ERRORS[status] for status in ERRORS if status != 404}
+    | {200: {"content": STREAM}},
+    response_class=Response,
+)
 async def generate(req: GenerateRequest, request: Request) -> Response:
     """Continue a text; the answer is streamed as plain text."""
     return await _respond(req, request, GenerateReply())
@@ -139,20 +147,20 @@ async def v1_completions(req: CompletionRequest, request: Request) -> Response:
     return await _respond(req, request, TextReply(req))
 
 
-@app.get("/v1/models", responses={401: ERRORS[401]})
+@app.get("/v1/models", responses=NO_BODY)
 async def available_models() -> ModelList:
     """List the one model that is served."""
     return ModelList(data=[_card()])
 
 
-@app.get("/v1/models/{model:path}", responses={401: ERRORS[401], 404: ERRORS[404]})
+@app.get("/v1/models/{model:path}", responses=NO_BODY | {404: ERRORS[404]})
 async def one_model(model: str) -> ModelCard:
     """Describe a model."""
     _check_model(model)
     return _card()
 
 
-@app.get("/health", responses={503: ERRORS[503]})
+@app.get("/health", responses={status: ERRORS[status] for status in (503, "4XX")})
 async def health() -> dict[str, str]:
     """Say whether requests can be answered."""
     state = get_global_state()
@@ -161,7 +169,11 @@ async def health() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@app.get("/metrics", response_class=PlainTextResponse, responses={401: ERRORS[401]})
+@app.get(
+    "/metrics",
+    response_class=Response,
+    responses=NO_BODY | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def metrics() -> Response:
     """Give counts and latencies in Prometheus' text format."""
     return Response(get_global_state().metrics.text(), media_type=CONTENT_TYPE_LATEST)
