@@ -147,7 +147,7 @@ def run_server(args: ServerArgs, file: Path) -> None:
             await super().__call__(scope, receive, watched)
 
     watch_messages(lane.note)
-    service.Gate = Watched  # type: ignore[misc, attr-defined]
+    service.Gate = Watched  # type: ignore[attr-defined]
     tasks: dict[str, Callable[..., None]] = {
         "scheduler": partial(run_scheduler, file=file),
         "detokenizer": partial(run_detokenizer, file=file),
@@ -218,7 +218,7 @@ def record(folder: str, threads: int) -> list[dict[str, Any]]:
         client = Lane(file, "client")
         client.span("ask", stream.sent, stream.sent, out="request")
         for came, piece in zip(stream.came, stream.pieces, strict=True):
-            if b"data: " in piece:
+            if b'"delta"' in piece:  # a token's, and not the counts or the end
                 client.span("take", came, came, text="".join(_texts(piece)))
         events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     lanes = [

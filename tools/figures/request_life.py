@@ -92,7 +92,7 @@ def _whole(d: Drawing, view: View, trace: Trace) -> None:
             "s",
             "end" if not _text(take) else "middle",
         )
-    _axis(d, view, 100)
+    _axis(d, view)
 
 
 def _enlarged(d: Drawing, view: View, trace: Trace, kinds: tuple[str, str], number: int) -> None:
@@ -109,7 +109,7 @@ def _enlarged(d: Drawing, view: View, trace: Trace, kinds: tuple[str, str], numb
     narrow = [span for span in trace.of("receive", "read", "send") if _is_within(view, span)]
     names = ", ".join(span.name for span in narrow)
     d.text(view.x(narrow[0].start), view.y("scheduler") + BAR + 13, names, "s")
-    _axis(d, view, 0.5)
+    _axis(d, view)
 
 
 def _is_within(view: View, span: Span) -> bool:
@@ -138,7 +138,8 @@ def _message(d: Drawing, view: View, giver: Span, taker: Span, name: str) -> Non
     d.text(max(x) + 8, sum(y) / 2 + 4.5, name, "m")
 
 
-def _axis(d: Drawing, view: View, step: float) -> None:
+def _axis(d: Drawing, view: View) -> None:
+    step = next(s for s in (0.5, 5, 20, 100, 500, 5000) if (view.end - view.begin) / s <= 11)
     d.text(18, view.bottom + 20, "time, ms", "s")
     for i in range(int(view.begin / step) + 1, int(view.end / step) + 1):
         x = view.x(i * step)
