@@ -75,6 +75,17 @@ def judge_turns_keep_the_chat_until_it_begins_anew(seed, got):
     equal([got["left"], got["lines"]], [NOTHING, []], "what is left")
 
 
+def probe_an_answer_can_not_take_over_the_terminal(seed):
+    return chatted("say \x1b[2Ja\x07\x9b \u00e9\tb", "say c", CTRL_D)
+
+
+def judge_an_answer_can_not_take_over_the_terminal(seed, got):
+    equal(
+        got["shown"][1], "\ufffd[2Ja\ufffd\ufffd \u00e9\tb ", "what is shown of control characters"
+    )
+    equal(got["asked"][1][1], ["assistant", "\x1b[2Ja\x07\x9b \u00e9\tb "], "the chat has them")
+
+
 @public_bug("B103")
 def probe_ctrl_c_stops_an_answer_and_the_chat_goes_on(seed):
     def answers(msg: Any) -> list[Any]:

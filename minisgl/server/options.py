@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -55,11 +56,12 @@ class _Refused(argparse.Action):
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m minisgl`."""
+    width = min(100, shutil.get_terminal_size(fallback=(102, 24)).columns - 2)
     parser = argparse.ArgumentParser(
         prog="python -m minisgl",
         usage="%(prog)s [--model MODEL] [options]",
         description="Serves a model to OpenAI clients, or chats with it in this terminal.",
-        formatter_class=partial(argparse.HelpFormatter, max_help_position=36, width=100),
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=36, width=width),
     )
     _add_model(parser.add_argument_group("model"))
     _add_scheduling(parser.add_argument_group("memory and scheduling"))

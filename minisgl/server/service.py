@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
         for sock in sockets or []:
             host, port = sock.getsockname()[:2]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            logger.info("ready at %s (what it takes: %s/docs); Ctrl-C stops it", url, url)
+            logger.info("ready at %s (API: /docs; Ctrl-C stops it)", url)
 
 
 def bind(config: ServerArgs) -> socket.socket:
@@ -170,7 +170,7 @@ class Service:
         state.is_stopping = True
         grace = self.config.shutdown_grace
         if state.ack_map:
-            said = "stopping: %d requests get %g s to end; a second Ctrl-C ends them now"
+            said = "stopping; running requests: %d, for %g s at most; Ctrl-C again ends them now"
             logger.info(said, len(state.ack_map), grace)
         end = time.monotonic() + grace
         while state.ack_map and time.monotonic() < end and signals.empty():

@@ -21,6 +21,8 @@ from .frontend import Choices
 if TYPE_CHECKING:
     from .frontend import FrontendManager
 
+CONTROLS = dict.fromkeys({*range(32), *range(127, 160)} - {ord("\n"), ord("\t")}, "\ufffd")
+"""Characters with which an answer could take over the terminal."""
 HELP = "/reset begins anew, Ctrl-C stops an answer, Ctrl-D leaves."
 
 
@@ -88,7 +90,8 @@ async def _turn(state: FrontendManager, chat: list[dict[str, str]], text: str) -
         print(f"\nerror: {error.message}; /reset begins a new chat")
     except asyncio.CancelledError:
         if (chatting := asyncio.current_task()) is None or chatting.cancelling():
-            raise  # the whole chat is to end
+            print()
+            raise  # the whole chat is to end; what is said of that gets a line of its own
         print(" [stopped]")
     finally:
         loop.remove_signal_handler(signal.SIGINT)
@@ -110,4 +113,4 @@ async def _answer(state: FrontendManager, chat: list[dict[str, str]], said: list
         async for pieces in choices.pieces():
             for _, piece in pieces:
                 said.append(piece.text)
-                print(piece.text, end="", flush=True)
+                print(piece.text.translate(CONTROLS), end="", flush=True)
