@@ -66,10 +66,12 @@ def probe_each_route_answers(seed):
             }
             page = await answers["docs"].whole()
             metrics = await call("/metrics").whole()
+            document = (await call("/openapi.json").whole()).json
             return {
                 **found,
                 "docs_page": [page.status, page.headers["content-type"]],
                 "generated": [generated.events, generated.headers["content-type"]],
+                "part": document["components"]["schemas"]["TextPart"],
                 "metrics": [metrics.status, metrics.headers["content-type"], metrics.body.decode()],
                 "left": left_over(state),
                 "sent": len(queues.sent),
@@ -95,6 +97,10 @@ def judge_each_route_answers(seed, got):
     events, kind = got["generated"]
     equal(events, ["x ", "y ", "[DONE]"], "/generate's events")
     truth(kind.startswith("text/event-stream"), "they are a stream", kind)
+    part = got["part"]  # its model is for this document alone
+    equal(sorted(part["properties"]), ["text", "type"], "fields of a part of a message")
+    equal(part["required"], ["type", "text"], "those that it must have")
+    equal(part["additionalProperties"], False, "whether it may have others")
     truth(
         "minisgl_prompt_tokens_total 30.0" in got["metrics"][2], "/metrics counts", got["metrics"]
     )
@@ -445,21 +451,16 @@ def probe_the_openapi_document_has_every_route(seed):
     async def scene():
         async with stub_api() as (call, _, _):
             document = (await call("/openapi.json").whole()).json
-            routes = {
+            return {
                 f"{method} {path}": sorted(operation["responses"])
                 for path, methods in document["paths"].items()
                 for method, operation in methods.items()
             }
-            return [routes, document["components"]["schemas"]["TextPart"]]
 
     return run(scene())
 
 
 def judge_the_openapi_document_has_every_route(seed, got):
-    got, part = got
-    equal(sorted(part["properties"]), ["text", "type"], "fields of a part of a message")
-    equal(part["required"], ["type", "text"], "those that it must have")
-    equal(part["additionalProperties"], False, "whether it may have others")
     routes = {"post /generate", f"post {CHAT}", f"post {COMPLETIONS}", "get /v1/models"}
     routes |= {"get /v1/models/{model}", "get /health", "get /metrics"}
     equal(sorted(got), sorted(routes), "the routes")
