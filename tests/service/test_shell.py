@@ -19,15 +19,14 @@ from ending import ROOT
 from running import MODELS
 from terminal import CTRL_C, CTRL_D, UP, Terminal, chat_environment, chatting
 
-from conftest import _need
-
 LONG = "Tell me a very long story about a dragon and a knight."
 
 
 @pytest.fixture(scope="module")
 def chat() -> Iterator[Terminal]:
     """A chat with smollm2; at the end Ctrl-D leaves it."""
-    _need("smollm2-135m")
+    if not (MODELS / "smollm2-135m" / "config.json").is_file():
+        pytest.skip("smollm2-135m isn't here (make models)")
     with chatting("minisgl.shell", model="smollm2-135m", MINISGL_SHELL_MAX_TOKENS="48") as terminal:
         intro = terminal.wait_for_prompt()
         assert "Chat with smollm2-135m." in intro and "/reset" in intro, intro
