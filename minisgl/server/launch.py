@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from .workers import AckQueue
 
 
+SHAPES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128", "LRU_CACHE_CAPACITY": "128"}
+"""oneDNN keeps code for each size of batch, and PyTorch what it needs beside it; by default for
+1,024 sizes, which takes a server hundreds of megabytes in its first hours."""
+
+
 def _run_scheduler(args: ServerArgs, ack_queue: mp.Queue[str] | AckQueue) -> None:
     """Serve until an ExitMsg comes. ack_queue gets one message when all ranks are ready."""
     from minisgl.scheduler import Scheduler
     from minisgl.scheduler.scheduler import SchedulerExit
 
+    for name, shapes in SHAPES.items():
+        os.environ.setdefault(name, shapes)  # read when the first product is computed
     scheduler = Scheduler(args)
     scheduler.sync_all_ranks()
     if args.tp_info.is_primary():

@@ -117,7 +117,7 @@ class Service:
         state = make_state(self.config)
         self.set_state(state)
         listener = asyncio.create_task(state.listen())
-        watcher = asyncio.create_task(_watch(workers))
+        watcher = asyncio.create_task(_watch(workers, listener))
         try:
             if shell is not None:
                 await _first(shell(state), watcher)
@@ -186,9 +186,11 @@ def _signals() -> asyncio.Queue[int]:
     return signals
 
 
-async def _watch(workers: Workers) -> str:
-    """Return which worker has died, once one has."""
+async def _watch(workers: Workers, listener: asyncio.Task[None]) -> str:
+    """Return what answers are no longer to be expected from, once that is so, and why."""
     while (cause := workers.dead()) is None:
+        if listener.done():
+            return f"the API server hears no replies any more: {listener.exception()!r}"
         await asyncio.sleep(POLL)
     return cause
 
