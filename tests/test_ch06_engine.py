@@ -232,6 +232,7 @@ def probe_rows_that_only_pad_the_batch_are_never_sampled(seed):
     fill(made, batch)
     noted = watched(made)
     output = made.forward_batch(batch, made.sampler.prepare(batch))
+    output.copy_done_event.synchronize()
     found.append(output.next_tokens_cpu.tolist())
     return [want, found, len(noted[0]), [dummy.device_len for dummy in dummies]]
 

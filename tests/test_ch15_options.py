@@ -120,14 +120,21 @@ def settings(args: Any) -> dict[str, Any]:
     return {**found, "dtype": str(args.dtype), "model_path": Path(args.model_path).name}
 
 
-def parsed(words: list[str], **environment: str) -> dict[str, Any]:
-    """The settings and whether to chat; or the status, and what stands on stderr."""
+def parsed(words: list[str], device: str = "cpu", **environment: str) -> dict[str, Any]:
+    """The settings and whether to chat; or the status, and what stands on stderr.
+
+    device: what the machine is said to have.
+    """
+    import torch
+
+    from minisgl.server import args as module
     from minisgl.server.args import parse_args
 
     said = io.StringIO()
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.dict(os.environ, {"MINISGL_MODELS": folder, **environment}),
+        mock.patch.object(module, "default_device", lambda: torch.device(device)),
         contextlib.redirect_stderr(said),
     ):
         for name in ("CHECKPOINT", "smollm2-135m"):
@@ -212,16 +219,11 @@ def judge_the_key_may_stand_in_the_environment(seed, got):
 
 
 def probe_the_number_type_follows_the_device(seed):
-    import torch
-
-    from minisgl.server import args
-
-    found = []
-    for kind in ("cpu", "cuda"):
-        with mock.patch.object(args, "default_device", lambda kind=kind: torch.device(kind)):
-            for asked in ("auto", "float16"):
-                found.append(parsed(["--dtype", asked])["settings"]["dtype"])
-    return found
+    return [
+        parsed(["--dtype", asked], device)["settings"]["dtype"]
+        for device in ("cpu", "cuda")
+        for asked in ("auto", "float16")
+    ]
 
 
 def judge_the_number_type_follows_the_device(seed, got):

@@ -43,8 +43,7 @@ def small() -> Iterator[Reference]:
 
 def _served(model: str) -> Iterator[Running]:
     _need(model)
-    # a GPU would take bfloat16 by itself, whose tokens can't be compared one by one
-    with running_server("--num-pages", "8192", "--dtype", "float32", model=model) as running:
+    with running_server("--num-pages", "8192", model=model) as running:
         yield running
 
 

@@ -71,6 +71,8 @@ def running_server(*args: str, model: str = "tiny-qwen3", status: int = 0) -> It
     with tempfile.TemporaryDirectory(prefix="svc-") as name:  # short: it holds sockets
         folder = Path(name)
         command = [sys.executable, "-m", "minisgl", "--model", str(MODELS / model), "--port", "0"]
+        # a GPU would take bfloat16 by itself, whose tokens can't be compared one by one
+        command += ["--dtype", "float32"]
         with (folder / "log").open("wb") as log:
             process = psutil.Popen(
                 [*command, *args],
