@@ -2,9 +2,10 @@
 
     python tools/bench/serve.py [--model NAME] [--threads N] [--rounds N] [--write]
 
-Both run on the same cores, in turns, with the same settings; medians of the rounds count. The server streams
-every token to a raw client, which shares the cores too. Prompts are other ones in each round. TTFT
-and inter-token latency are those of all requests at once, so they tell how a full server feels.
+Both run on the same cores, in turns, with the same settings; medians of the rounds count. The
+server streams every token to a raw client, which shares the cores too. Prompts are other ones in
+each round. TTFT and inter-token latency are those of all requests at once, so they tell how a full
+server feels.
 """
 
 from __future__ import annotations
