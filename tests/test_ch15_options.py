@@ -218,6 +218,27 @@ def judge_the_key_may_stand_in_the_environment(seed, got):
     equal(got, ["e", "k"], "the environment's key, and one that is given too")
 
 
+UNUSABLE = ("k\n", " k", "k ", " ", "k\tk", "k\udcff")
+"""Keys that no client could send, as a file's last line or bytes that are no UTF-8 give."""
+
+
+def probe_a_key_that_no_client_can_send_is_refused(seed):
+    words = ["--model", "CHECKPOINT"]
+    given = [parsed([*words, "--api-key", key], MINISGL_API_KEY="e") for key in UNUSABLE]
+    found = parsed(words, MINISGL_API_KEY="s3cret\n")
+    return [given, found, parsed([*words, "--api-key", "two words"])["settings"]["api_key"]]
+
+
+def judge_a_key_that_no_client_can_send_is_refused(seed, got):
+    given, found, usable = got
+    for key, each in zip(UNUSABLE, given, strict=True):
+        equal(each.get("status"), 2, f"status with the key {key!r}")
+        truth("a key can't begin or end with a space" in each["said"], "what is said", each)
+    equal(found.get("status"), 2, "status with a new line behind the environment's key")
+    truth("s3cret" not in found["said"], "the key is not shown", found)
+    equal(usable, "two words", "a key with a space in its midst")
+
+
 def probe_the_number_type_follows_the_device(seed):
     return [
         parsed(["--dtype", asked], device)["settings"]["dtype"]

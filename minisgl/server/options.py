@@ -47,6 +47,15 @@ def _only(value: str, later: str) -> Callable[[str], str]:
     return check
 
 
+def _key(text: str) -> str:
+    if text != text.strip() or not text.isprintable():
+        # not repeated, since it is a secret
+        raise argparse.ArgumentTypeError(
+            "a key can't begin or end with a space or a new line, or hold control characters"
+        )
+    return text
+
+
 class _Refused(argparse.Action):
     """A switch that has nothing to switch yet."""
 
@@ -137,7 +146,8 @@ def _add_service(group: Any) -> None:
     name = ("--num-tokenizer", "--tokenizer-count")
     add(*name, type=_whole(0, 64), default=0, metavar="N", help=text)
     text = "what clients must send as a bearer token; default: $MINISGL_API_KEY, or none"
-    add("--api-key", default=os.environ.get("MINISGL_API_KEY", ""), metavar="KEY", help=text)
+    key = os.environ.get("MINISGL_API_KEY", "")
+    add("--api-key", type=_key, default=key, metavar="KEY", help=text)
     text = "bytes of a request's body at most; default 4 MiB"
     add("--max-body-bytes", type=_whole(1024), default=4 << 20, metavar="N", help=text)
     text = "requests that may wait for their first token; more get 429; default %(default)s"
