@@ -388,6 +388,7 @@ def probe_of_several_wrong_fields_the_first_is_named_and_the_rest_counted(seed):
         "long": taken("chat", **{"x" * 9000: 1}),
         "half": taken("chat", **{"\ud800": 1}),
         "json": body("json_invalid", 17, error="Expecting value"),
+        "control": body("json_invalid", 17, error="Invalid control character at")[1],
         "no body": body("missing", None) == [400, BODY, None],
         "a list": body("model_attributes_type", None) == [400, BODY, None],
         "field": body("missing", "prompt"),
@@ -405,6 +406,8 @@ def judge_of_several_wrong_fields_the_first_is_named_and_the_rest_counted(seed, 
     status, message, param = got["json"]
     equal([status, param], [400, None], "malformed JSON")
     equal(message, "the body is not valid JSON: expecting value at character 17", "the message")
+    said = "the body is not valid JSON: invalid control character at character 17"
+    equal(got["control"], said, "where Python's own message ends in at")
     equal([got["no body"], got["a list"], *got["not a body"]], [True] * 6, "a body is an object")
     equal(got["field"], [400, "prompt is required", "prompt"], "a field that isn't there")
     is_refused(got["empty"], "model", "an empty object", "required", "1 more field is wrong")

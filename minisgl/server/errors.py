@@ -90,7 +90,7 @@ def refusal(error: RequestValidationError | ValidationError) -> ApiError:
     if first["type"] == "json_invalid":
         why = str(first["ctx"]["error"])
         where = first["loc"][-1]
-        why = f"{why[0].lower()}{why[1:]} at character {where}"
+        why = f"{why[0].lower()}{why[1:].removesuffix(' at')} at character {where}"
         return ApiError(400, f"the body is not valid JSON: {why}")
     skipped = int(isinstance(error, RequestValidationError))  # "body" comes before the field
     paths = [_path(each, skipped) for each in errors]
