@@ -326,8 +326,8 @@ def probe_metrics_count_what_was_answered(seed):
 def judge_metrics_count_what_was_answered(seed, got):
     equal(got["tokens"], [16.0, 8.0, 3.0], "tokens of prompts, cached ones, and of answers")
     equal(got["stopped"], 1.0, "answers that ended by an end id")
-    equal(got["counts"], [1.0, 3.0], "times noted: first tokens, and between two replies")
-    close(got["sums"], [0.3, 0.7], 1e-6, "seconds to the first token, and between tokens")
+    equal(got["counts"], [1.0, 2.0], "times noted: first tokens, and between two; no end id")
+    close(got["sums"], [0.3, 0.204], 1e-6, "seconds to the first token, and between tokens")
     equal(got["requests"], [3.0, 4.0], "running and waiting requests, as the scheduler says")
     close(got["shares"], [0.25, 0.5, 0.5], 1e-9, "use of the pool, kept share, hit rate")
     equal(got["fast"], 1.0, "gaps of at most 5 ms")

@@ -90,7 +90,7 @@ class RequestTimer:
             self.is_waiting = False
             metrics.first_token.observe(since)
             metrics.take_prompt(reply.prompt_tokens, reply.cached_tokens)
-        else:
+        elif reply.num_tokens:  # an end id is not part of the answer
             metrics.between_tokens.observe(since)
         metrics.output_tokens.inc(reply.num_tokens)
         self._last = now
