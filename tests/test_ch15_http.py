@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import socket
@@ -559,3 +560,30 @@ def judge_a_header_must_come_in_time(seed, got):
         equal(got[name], ["", True], f"a connection that is {name}: closed in time, with no answer")
     equal(got["answer"], "HTTP/1.1 200 OK", "an answer may take longer than a header")
     equal(got["later"], "HTTP/1.1 200 OK", "others are served as before")
+
+
+def probe_a_header_without_an_end_ends_the_connection(seed):
+    taken = 0
+    with (
+        listening(slow_app, 30) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=10) as sock,
+    ):
+        sock.sendall(HEADER)
+        with contextlib.suppress(ConnectionError):
+            while taken < 64:  # megabytes
+                sock.sendall(b"A: " + b"a" * (1 << 20) + b"\r\n")
+                taken += 1
+    with (
+        listening(slow_app, 30) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=10) as sock,
+    ):
+        sock.sendall(HEADER + b"A: " + b"a" * 30000)
+        time.sleep(0.1)
+        sock.sendall(b"\r\n\r\n")
+        return [taken, answer_of(sock)]
+
+
+def judge_a_header_without_an_end_ends_the_connection(seed, got):
+    taken, answer = got
+    truth(taken < 64, "megabytes of a header are not taken for ever", taken)
+    equal(answer, "HTTP/1.1 200 OK", "a header of 30,000 bytes is taken")
