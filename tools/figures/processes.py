@@ -24,7 +24,7 @@ LINES = (
     "Solid: a queue, each message to one receiver. Dashed: a broadcast, to every subscriber.",
     "Messages that leave together travel as one Batch… message. TokenLogprob: inside UserReply.",
     "With --num-tokenizer N there are N tokenizers, and the API server binds “tokenizer” too,",
-    "from which they read. With 0, requests go to “detokenizer”.",
+    "from which they read; aborts then go to “detokenizer”. With 0, all goes there.",
     "When something fails: the tokenizer sends a UserReply with the error, and the detokenizer",
     "an AbortBackendMsg.",
 )
