@@ -20,8 +20,10 @@ params = st.fixed_dictionaries(
 
 
 def is_on_an_edge(row: sampler.Row) -> bool:
-    """Whether rounding may decide if top_p keeps one more token."""
+    """Whether rounding may decide which of two tokens is better, or if top_p keeps one more."""
     scores, given = row
+    if (np.diff(sorted(x for x in scores if x > -math.inf)) < 1e-4).any():
+        return True
     left = sampler.distribution(scores, given["temperature"], given["top_k"])
     sums = np.cumsum(sorted(left, reverse=True))
     return given["top_p"] < 1.0 and bool((abs(sums - given["top_p"]) < 1e-5).any())
