@@ -357,6 +357,7 @@ def probe_closing_ends_all_traffic_and_the_next_scheduler_takes_the_same_folder(
             got += [error_of(lambda r=receive: r()), error_of(lambda s=send: s([]))]
             scheduler.close_queues()
             served.append(sorted(got_now.items()))
+            time.sleep(0.5)  # until the sender has heard: what it sends before goes to nobody
     return [got, served]
 
 
