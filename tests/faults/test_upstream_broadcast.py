@@ -44,7 +44,9 @@ def heard(base: type[ZmqPubQueue[BaseBackendMsg]], folder: Path) -> list[list[st
     assert lines[1].readline() == "ready\n"
     ZmqPubQueue.wait_for_subscribers(queue)
     queue.put(AbortBackendMsg(3))
-    got = [rank.communicate(timeout=30)[0].split() for rank in ranks]
+    got = [stream.read().split() for stream in lines]  # what readline has read ahead, too
+    for rank in ranks:
+        rank.wait(timeout=30)
     queue.stop()
     return got
 
