@@ -122,12 +122,11 @@ class Substitution:
     model: Path
     reached: dict[str, dict[str, dict[str, set[int]]]] = field(default_factory=dict)
 
-    def survivors(self, every: int = 1) -> list[Symbol]:
-        """The symbols whose stub nobody notices; every: of so many symbols one is tried."""
+    def survivors(self) -> list[Symbol]:
+        """The symbols whose stub nobody notices."""
         for tests in self.tests:
             self.reached[tests.path.name] = self._reached_by(tests)
-        tried = added_symbols(self.book, self.chapter.number)[::every]
-        return [s for s in tried if not self.notices(s)]
+        return [s for s in added_symbols(self.book, self.chapter.number) if not self.notices(s)]
 
     def _reached_by(self, tests: TestFile) -> dict[str, dict[str, set[int]]]:
         """Which lines each probe runs, by probe and file."""
@@ -188,10 +187,10 @@ def _sha256(path: Path) -> str:
 
 
 def survivors(
-    book: Book, number: int, files: list[Path], runner: Runner, model: Path, every: int = 1
+    book: Book, number: int, files: list[Path], runner: Runner, model: Path
 ) -> list[Symbol]:
-    """The symbols of a chapter that nothing would miss; every: of so many one is tried."""
+    """The symbols of a chapter that nothing would miss."""
     chapter = book.chapter(number)
     with staged(book.tree(number), book.root, [chapter.main, *files]) as stage:
         tests = [pairs.read(file) for file in files]
-        return Substitution(book, chapter, tests, stage, runner, model).survivors(every)
+        return Substitution(book, chapter, tests, stage, runner, model).survivors()
