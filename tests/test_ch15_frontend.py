@@ -223,13 +223,15 @@ def probe_a_failure_wakes_all_who_wait(seed):
                 found = [await each for each in waiting]
             found.append(await trouble(choices(state, "c").__aenter__()))
             state.shutdown()
-            return [found, len(queues.sent), left_over(state), queues.is_closed]
+            failed = metric(state, 'requests_total{outcome="failed"}')
+            return [found, len(queues.sent), left_over(state), queues.is_closed, failed]
 
     return run(scene())
 
 
 def judge_a_failure_wakes_all_who_wait(seed, got):
-    found, sent, left, is_closed = got
+    found, sent, left, is_closed, failed = got
+    equal(failed, 2.0, "requests that are counted as failed, not as left by their clients")
     equal(found, [[503, "the scheduler has died", {}]] * 3, "two that waited and one that comes")
     equal(sent, 2, "messages: two requests, and nothing once nobody may be there for it")
     equal(left, NOTHING, "what is kept")

@@ -195,8 +195,9 @@ class Choices:
         return self
 
     async def __aexit__(self, *_: Any) -> None:
+        outcome = "aborted" if self.state.failure is None else "failed"
         for uid in list(self.open):
-            self._close(uid, "aborted")
+            self._close(uid, outcome)
             await self.state.abort_user(uid)
 
     async def pieces(self) -> AsyncIterator[list[tuple[int, Piece]]]:
