@@ -6,6 +6,7 @@ import logging
 import queue
 import tempfile
 import threading
+import time
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,22 +28,34 @@ class Office:
         self.inbox = ZmqPushQueue(self.addresses["addr"], False, BaseTokenizerMsg.encoder)
         self.backend = ZmqPullQueue(self.addresses["backend_addr"], True, BaseBackendMsg.decoder)
         self.frontend = ZmqPullQueue(self.addresses["frontend_addr"], True, BaseFrontendMsg.decoder)
-        self.ready: queue.Queue[str] = queue.Queue()
+        self.ready: queue.Queue[str | None] = queue.Queue()
 
     def start(self, **settings: Any) -> str:
         from minisgl.tokenizer import tokenize_worker
 
         fixed = {"tokenizer_path": checkpoint(MODEL), "create": True, "local_bs": 8}
         given = {**fixed, **self.addresses, "ack_queue": self.ready, **settings}
-        self.thread = threading.Thread(target=tokenize_worker, kwargs=given, daemon=True)
+
+        def work() -> None:
+            try:
+                tokenize_worker(**given)
+            finally:
+                self.ready.put(None)
+
+        self.thread = threading.Thread(target=work, daemon=True)
         self.thread.start()
-        return self.ready.get(timeout=60)
+        ack = self.ready.get(timeout=60)
+        assert ack is not None, "the worker has ended"
+        return ack
 
     def get(self, side: Any, count: int) -> list[list[Any]]:
         """The next messages of one side, count in all, each batch as a list of its own."""
         got: list[list[Any]] = []
         while sum(map(len, got)) < count:
-            assert side.socket.poll(timeout=20_000), f"only {got} came within 20 s"
+            end = time.monotonic() + 20
+            while not side.socket.poll(timeout=100):
+                assert self.thread.is_alive(), f"only {got} came before the worker ended"
+                assert time.monotonic() < end, f"only {got} came within 20 s"
             msg = side.get()
             got.append(msg.data if hasattr(msg, "data") else [msg])
         return got
