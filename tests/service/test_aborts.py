@@ -185,6 +185,7 @@ def test_what_the_scheduler_loses_would_end_the_server(tmp_path: Path) -> None:
         "Scheduler._free_req_resources = lambda self, req: None\n"
     )
     with ending_server(env={"PYTHONPATH": f"{tmp_path}:{ROOT}"}) as server:
-        assert ask(server.port)
+        # the check may end the scheduler before its last reply has left
+        assert Call(server.port, body=body()).status in (200, 503)
         assert server.end(within=8) == 1
         assert "pages are wrong" in server.log.splitlines()[-1]
