@@ -18,8 +18,7 @@ from steplib.substitution import added_symbols, survivors, symbols
 from steplib.warm import Warm
 
 NUMBERS = range(1, 16 if os.environ.get("ALL_SYMBOLS") else 15)
-"""Chapter 15 takes a quarter of an hour, and the models of its replies that only the OpenAPI page
-shows are not yet noticed by a pair: it is tried with ALL_SYMBOLS=1."""
+"""Chapter 15 alone takes as long as all others: it is tried with ALL_SYMBOLS=1."""
 TINY = "tiny-qwen3"
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
