@@ -270,6 +270,12 @@ def probe_reports_come_before_each_wait_and_else_at_most_once_an_interval(seed):
                 o.send(user(uid, A, 4))
                 serve(scheduler)
             got.append([[name for (name,) in kinds(o.frames(scheduler))], None])
+    with outside() as o, mock.patch.object(io, "STATS_INTERVAL", 0.0):
+        scheduler = o.scheduler(max_extend_tokens=2)
+        o.send(user(0, A * 3, 1))
+        serve(scheduler)
+        kinds_of = [name for (name,) in kinds(o.frames(scheduler))]
+        got.append(kinds_of[: kinds_of.index("DetokenizeMsg")])
     with outside() as o:
         scheduler = o.scheduler(num_page_override=4096)
         o.send(user(0, A, 300))
@@ -284,10 +290,11 @@ def probe_reports_come_before_each_wait_and_else_at_most_once_an_interval(seed):
 
 
 def judge_reports_come_before_each_wait_and_else_at_most_once_an_interval(seed, got):
-    rare, often, timed = got
+    rare, often, chunks, timed = got
     equal(rare[0], ["StatsMsg", *["DetokenizeMsg"] * 4] * 3, "frames with an endless interval")
-    want = ["StatsMsg", *["DetokenizeMsg", "StatsMsg"] * 4] * 3
+    want = ["StatsMsg", "DetokenizeMsg"] * 12
     equal(often[0], want, "frames with an interval of nothing")
+    truth(len(chunks) >= 4, "reports while a prompt without a reply is computed", chunks)
     truth(2 <= timed[0] <= timed[1] + 1, "at most one an interval, and the first", timed)
 
 

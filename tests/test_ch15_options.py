@@ -26,7 +26,7 @@ DEFAULTS = {
     "use_dummy_weight": False,
     "max_seq_len_override": None,
     "num_page_override": None,
-    "max_extend_tokens": 8192,
+    "max_extend_tokens": 256,
     "cache_type": "radix",
     "server_host": "127.0.0.1",
     "server_port": 1919,
@@ -250,6 +250,18 @@ def probe_the_number_type_follows_the_device(seed):
 def judge_the_number_type_follows_the_device(seed, got):
     want = ["torch.float32", "torch.float16", "torch.bfloat16", "torch.float16"]
     equal(got, want, "auto and float16, on a CPU and on a GPU")
+
+
+def probe_prefill_batches_follow_the_device(seed):
+    return [
+        parsed(line.split(), device)["settings"]["max_extend_tokens"]
+        for device in ("cpu", "cuda")
+        for line in ("", "--max-prefill-length 8192", "--max-prefill-length 1")
+    ]
+
+
+def judge_prefill_batches_follow_the_device(seed, got):
+    equal(got, [256, 8192, 1, 8192, 8192, 1], "none, 8192 and 1 given, on a CPU and on a GPU")
 
 
 def probe_a_model_is_a_folder_or_a_name(seed):

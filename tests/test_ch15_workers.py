@@ -124,12 +124,20 @@ def judge_one_that_dies_later_is_noticed(seed, got):
     equal(failed, [2, None, "the scheduler can't go on: ValueError: a wrong page"], "failed")
 
 
+def lingering(args: Any, acks: Any) -> None:
+    """A scheduler that, once it is asked to end, lives on until somebody waits for its end."""
+    from minisgl.server import workers
+
+    scheduler(args, acks)
+    workers.mp.is_awaited.wait(10)
+
+
 def probe_workers_stop_in_order(seed):
-    tasks = {"detokenizer": idle, "scheduler": scheduler}
+    tasks = {"detokenizer": idle, "scheduler": lingering}
     found = []
     for deaf in ((), ("detokenizer",), ("scheduler", "detokenizer")):
         now = {**tasks, "scheduler": idle} if "scheduler" in deaf else tasks
-        with started(now, *deaf) as (workers, world):
+        with started(now, *deaf, patience=1.0 if deaf else 10.0) as (workers, world):
             list(workers.wait_until_ready())
             workers.stop()
             found.append([list(world.said), [p.is_alive() for p in workers.processes.values()]])

@@ -124,8 +124,9 @@ class SchedulerIOMixin:
         self._queues = []
 
     def _recv_msg_single_rank(self, blocking: bool = False) -> list[BaseBackendMsg]:
-        if blocking:
-            self._report()
+        if blocking or time.monotonic() - self._last_report >= STATS_INTERVAL:
+            self._last_report = time.monotonic()
+            self._outbox.put(self.stats())
         msgs: list[BaseBackendMsg] = []
         while blocking or not self._inbox.empty():
             raw, blocking = self._inbox.get_raw(), False
@@ -147,15 +148,9 @@ class SchedulerIOMixin:
 
     def _reply_tokenizer_rank0(self, reply: list[DetokenizeMsg]) -> None:
         self._outbox.put(reply[0] if len(reply) == 1 else BatchTokenizerMsg(list(reply)))
-        if time.monotonic() - self._last_report >= STATS_INTERVAL:
-            self._report()
 
     def _reply_tokenizer_rank1(self, reply: list[DetokenizeMsg]) -> None:
         """Rank 0 has the same tokens and sends them."""
-
-    def _report(self) -> None:
-        self._last_report = time.monotonic()
-        self._outbox.put(self.stats())
 
 
 def _flat(msg: BaseBackendMsg) -> Iterator[BaseBackendMsg]:

@@ -16,6 +16,9 @@ from minisgl.utils.device import default_device
 
 from .options import DTYPES, make_parser
 
+PREFILL_LENGTHS = {"cpu": 256}
+"""Tokens of a prefill batch by kind of device. A batch that is launched can't be stopped: on a CPU
+256 tokens take about a second, on a GPU the 8,192 of SchedulerConfig do not."""
 VOCABULARIES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 """Files of which a tokenizer has one; without, transformers makes one that knows no token."""
 
@@ -125,7 +128,9 @@ def parse_args(args: list[str], run_shell: bool = False) -> tuple[ServerArgs, bo
         model_path = resolve_model(given.model_path)
     except ValueError as error:
         parser.error(str(error))
-    automatic = torch.float32 if default_device().type == "cpu" else torch.bfloat16
+    kind = default_device().type
+    automatic = torch.float32 if kind == "cpu" else torch.bfloat16
+    prefill_length = PREFILL_LENGTHS.get(kind, ServerArgs.max_extend_tokens)
     settings = ServerArgs(
         model_path=model_path,
         tp_info=DistributedInfo(0, given.tensor_parallel_size),
@@ -139,7 +144,7 @@ def parse_args(args: list[str], run_shell: bool = False) -> tuple[ServerArgs, bo
         use_dummy_weight=given.dummy_weight,
         max_seq_len_override=given.max_seq_len_override,
         num_page_override=given.num_pages,
-        max_extend_tokens=given.max_prefill_length,
+        max_extend_tokens=given.max_prefill_length or prefill_length,
         cache_type=given.cache_type,
         server_host=given.host,
         server_port=given.port,

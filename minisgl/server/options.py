@@ -129,9 +129,9 @@ def _add_scheduling(group: Any) -> None:
     add("--num-pages", type=_whole(1), metavar="N", help=text)
     text = "tokens of a page; default %(default)s"
     add("--page-size", type=_whole(1), default=1, metavar="N", help=text)
-    text = "tokens that one prefill batch computes at most; default %(default)s"
+    text = "tokens that one prefill batch computes at most; default 256 on a CPU, 8192 on a GPU"
     name = ("--max-prefill-length", "--max-extend-length")
-    add(*name, type=_whole(1), default=8192, metavar="N", help=text)
+    add(*name, type=_whole(1), metavar="N", help=text)
     text = "how requests share equal prefixes; default radix"
     names = SUPPORTED_CACHE_MANAGER.supported_names()
     add("--cache-type", choices=names, default="radix", help=text)

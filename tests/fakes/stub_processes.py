@@ -67,6 +67,7 @@ class ThreadProcess:
         self.end(-9)
 
     def join(self, timeout: float | None = None) -> None:
+        self.world.is_awaited.set()
         self.is_over.wait(timeout)
 
     def is_alive(self) -> bool:
@@ -84,6 +85,7 @@ class World:
     """What multiprocessing is to the server.
 
     said: what has happened to its processes. exits: statuses with which os._exit was called.
+    is_awaited: set once somebody has waited for a process's end.
     """
 
     lives: list[Any] = []  # never closed by chance: a worker ends when its parent has gone
@@ -92,6 +94,7 @@ class World:
         self.deaf, self.said = deaf, list[str]()
         self.processes: list[ThreadProcess] = []
         self.exits: list[int] = []
+        self.is_awaited = threading.Event()
         self._parent, self._parents_life = Pipe()
         self.lives.append(self._parents_life)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -144,7 +145,8 @@ def test_the_scheduler_takes_the_messages_among_them(frames: list[bytes], waits:
     last = _pack(BaseBackendMsg.encoder(AbortBackendMsg(10**9)))
     socket = Frames([*frames, _deep(b"\xafBatchBackendMsg"), last])
     io = object.__new__(SchedulerIOMixin)
-    io._inbox, io._report = _queue(ZmqPullQueue, socket, BaseBackendMsg.decoder), lambda: None
+    io._inbox, io._last_report = _queue(ZmqPullQueue, socket, BaseBackendMsg.decoder), 0.0
+    io._outbox, io.stats = mock.Mock(), mock.Mock()
     msgs = io._recv_msg_single_rank(blocking=waits)
     assert not socket.left and msgs[-1] == AbortBackendMsg(10**9)
     assert not any(isinstance(msg, BatchBackendMsg) for msg in msgs)
