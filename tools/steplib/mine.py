@@ -92,7 +92,8 @@ def _fault(file: TreeFile, folder: Path, chapter: Chapter) -> Finding | None:
         ast.parse(file.text(), file.path)
     except SyntaxError as error:
         message = f"this is not valid Python: {error.msg}."
-        return Finding(message, f"{file.path}:{error.lineno}", mend="Mend the line.")
+        where = f"{file.path}:{error.lineno}" if error.lineno else file.path
+        return Finding(message, where, mend="Mend the line.")
     except (ValueError, RecursionError, MemoryError) as error:  # not UTF-8, or made to break ast
         return Finding(f"this can't be read as Python: {error}.", file.path, mend="Mend it.")
     return None

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from steplib.book import Chapter
     from steplib.check import ChecksOf
 
-_OF_THE_BOOK = ("manifest", "untouched", "text")
+_ORDER = ("references", "main", "parity", "tests", "types")
+"""Types last: what a body that isn't written yet would set, no other file can use."""
+
 Prove = Callable[[Context, "Chapter", dict[str, Result]], Result]
 
 
@@ -27,7 +29,8 @@ def checks_of(book: MyBook, shown: str) -> ChecksOf:
     """
     command = f"check {{}} --mine {shown}"
     files = Check("files", "your files", _files, command)
-    own = (files, *(_mine(check, command) for check in CHECKS if check.name not in _OF_THE_BOOK))
+    table = {check.name: _mine(check, command) for check in CHECKS}
+    own = (files, *(table[name] for name in _ORDER))
     tests = tuple(check for check in own if check.name == "tests")
     return lambda chapter: own if chapter.number == book.number else tests
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ def texts(
         "name": chapter.name,
         "files": "\n".join(f"- `{path}`: {tasks(it)}" for path, it in starters.items()),
         "root": book.root,
-        "folder": shown(folder, book.root),
+        "folder": shlex.quote(shown(folder, book.root)),
     }
     readme, agents = (text.format(**words) for text in (_README, _AGENTS))
     return {"README.md": readme.encode(), "AGENTS.md": agents.encode()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from steplib import starter, welcome
@@ -18,7 +19,10 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     folder = WorkFolder.around(Path(args.mine or ".").resolve())
     assert folder.chapter is not None
     if chapter.number < folder.chapter:
-        raise UserError(f"{folder.path} is at chapter {folder.chapter:02d} already.")
+        raise UserError(
+            f"{folder.path} is at chapter {folder.chapter:02d} already; "
+            f"start {chapter.number:02d} in a new folder."
+        )
     contents = starter.contents(book, chapter.number)
     starters = starter.starters(book, chapter.number)
     if chapter.number == folder.chapter:
@@ -30,6 +34,9 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
         print(f"{path}: " + (f"replaced; yours is kept as {copy}" if copy else "laid"))
     folder.replace({path: contents[path] for path in replaced})
     folder.lay(welcome.texts(book, chapter, starters, folder.path))
-    print(f"{len(replaced)} files brought up to the start of chapter {chapter.name}")
-    print(f"next  python tools/steps.py check {chapter.number:02d} --mine {args.mine or '.'}")
+    noun = "file" if len(replaced) == 1 else "files"
+    print(f"{len(replaced)} {noun} brought up to the start of chapter {chapter.name}")
+    print(
+        f"next  python tools/steps.py check {chapter.number:02d} --mine {shlex.quote(args.mine or '.')}"
+    )
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,13 +39,14 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
 def _run_mine(book: Book, args: argparse.Namespace) -> int:
     if len(args.chapters) > 1 or "all" in args.chapters:
         raise UserError("--mine takes one chapter; --all adds the tests of all before it.")
+    shown = shlex.quote(args.mine)
     own = mine.read(book, Path(args.mine), next(iter(args.chapters), None))
     chapters = [own.chapter(next(iter(args.chapters), own.number))]
     if args.all:
         chapters = [chapter for chapter in own.chapters if chapter.number <= own.number]
-    found = _found(own, chapters, args, minechecks.checks_of(own, args.mine))
+    found = _found(own, chapters, args, minechecks.checks_of(own, shown))
     found.earlier_forms = None
-    return _told(minereport.lines(own, args.mine, found), found, args)
+    return _told(minereport.lines(own, shown, found), found, args)
 
 
 def _found(
@@ -54,7 +56,8 @@ def _found(
     if jobs < 1:
         raise UserError(f"-j {jobs}: at least one chapter must be checked at a time.")
     needed = context(book, args.fresh)
-    with progress(chapters) as watcher:
+    names = list(dict.fromkeys(it.name for chapter in chapters for it in checks_of(chapter)))
+    with progress(chapters, names) as watcher:
         return check.check_chapters(
             needed, chapters, jobs, watcher, args.require_real, checks_of=checks_of
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from steplib import starter, welcome, workfolder
@@ -26,5 +27,5 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     if others := [path for path in laid.kept if path not in starters]:
         print(f"kept as you have them: {', '.join(others)}")
     print(f"read  docs/chapters/{chapter.name}.md")
-    print(f"next  python tools/steps.py check {chapter.number:02d} --mine {args.into}")
+    print(f"next  python tools/steps.py check {chapter.number:02d} --mine {shlex.quote(args.into)}")
     return 0
