@@ -147,7 +147,7 @@ class RunnableBook(MadeUpBook):
         mine: MyBook | None = None,
         kept: cache.Results | None = None,
     ) -> Report:
-        """Check chapter 01, all that runs or only some of it, without cached results but for `kept`.
+        """Check chapter 01, all that runs or only some of it, with no cached results but `kept`.
 
         mine: a reader's files in the book's place, and then their checks.
         """

@@ -36,7 +36,6 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     folder.lay(welcome.texts(book, chapter, starters, folder.path))
     noun = "file" if len(replaced) == 1 else "files"
     print(f"{len(replaced)} {noun} brought up to the start of chapter {chapter.name}")
-    print(
-        f"next  python tools/steps.py check {chapter.number:02d} --mine {shlex.quote(args.mine or '.')}"
-    )
+    place = shlex.quote(args.mine or ".")
+    print(f"next  python tools/steps.py check {chapter.number:02d} --mine {place}")
     return 0
