@@ -82,7 +82,7 @@ def check_chapters(
     run = _Run(context, watcher, {chapter.number: {} for chapter in chapters})
     with parsing_in_turns():
         _work(run, chapters, jobs, table)
-    found = [_in_book_order(c, run.results[c.number], table[c.number]) for c in chapters]
+    found = [_in_book_order(c, run.results[c.number], checks_of(c)) for c in chapters]
     lineup = context.lineup
     return Report(
         found,
