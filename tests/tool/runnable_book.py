@@ -14,12 +14,14 @@ from pathlib import Path
 
 from made_up_book import MadeUpBook
 
-from steplib import cache, report
+from steplib import cache, minechecks, report
 from steplib.book import Book
 from steplib.check import check_chapters
+from steplib.checks import CHECKS
 from steplib.context import Context, Limits
 from steplib.facts import Report
 from steplib.lineup import Lineup
+from steplib.mine import MyBook
 from steplib.process import Launcher, Runner
 from steplib.progress import Plain
 from steplib.prompts import PromptSet
@@ -28,6 +30,7 @@ MODEL = "tiny-made"
 CORE, MAIN = "minisgl/core.py", "steps/01-core-data-structures/main.py"
 TEST = "tests/test_ch01_core.py"
 EXECUTED = ("manifest", "main", "parity", "tests", "untouched")
+EXECUTED_MINE = ("files", "references", "main", "parity", "tests")
 
 _FILES = {
     f"models/{MODEL}/config.json": '{"vocab_size": 16}',
@@ -141,9 +144,14 @@ class RunnableBook(MadeUpBook):
         reference: Reference | None = None,
         limits: Limits | None = None,
         runner: Runner | None = None,
+        mine: MyBook | None = None,
+        kept: cache.Results | None = None,
     ) -> Report:
-        """Check chapter 01, all that runs or only some of it, without any cached result."""
-        book = Book.load(self.root)
+        """Check chapter 01, all that runs or only some of it, with no cached results but `kept`.
+
+        mine: a reader's files in the book's place, and then their checks.
+        """
+        book = mine or Book.load(self.root)
         lineup = Lineup(self.root / "models")
         context = Context(
             book,
@@ -151,11 +159,16 @@ class RunnableBook(MadeUpBook):
             reference or Reference(),
             runner or Launcher(lineup.folder),
             runner or Launcher(lineup.folder),
-            cache.Results(self.root, is_fresh=True),
+            kept or cache.Results(self.root, is_fresh=True),
             limits or Limits(main=20, probe=20, generate=20),
         )
         chapters = [book.chapter(1)]
-        return check_chapters(context, chapters, 1, Plain(chapters), only=only or EXECUTED)
+        if mine is not None:
+            checks_of, only = minechecks.checks_of(mine, "DIR"), only or EXECUTED_MINE
+        else:
+            checks_of, only = (lambda _: CHECKS), only or EXECUTED
+        watcher = Plain(chapters)
+        return check_chapters(context, chapters, 1, watcher, only=only, checks_of=checks_of)
 
 
 class Reference:

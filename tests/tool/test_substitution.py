@@ -11,10 +11,11 @@ import pytest
 from runnable_book import CORE, MODEL, TEST, RunnableBook
 
 from steplib import models
+from steplib.bodies import symbols
 from steplib.book import Book
 from steplib.context import test_files as files_of
 from steplib.paths import ROOT
-from steplib.substitution import added_symbols, survivors, symbols
+from steplib.substitution import added_symbols, survivors
 from steplib.warm import Warm
 
 NUMBERS = range(1, 16 if os.environ.get("ALL_SYMBOLS") else 15)

@@ -137,6 +137,10 @@ class Book:
         return sum(len(self.forms(path)) - 1 for path in self.touches)
 
     def tree(self, wanted: int | str) -> Tree:
+        """The chapter's tree as it is to be checked: the reference."""
+        return self.reference(wanted)
+
+    def reference(self, wanted: int | str) -> Tree:
         """For each file the newest form made in chapters 0 to `wanted`."""
         chapter = self.chapter(wanted)
         files = {}
@@ -145,6 +149,11 @@ class Book:
             if so_far:
                 files[path] = self._tree_file(path, so_far[-1], chapter.number)
         return Tree(chapter, files)
+
+    def before(self, number: int) -> dict[str, TreeFile]:
+        """The files of the chapter before, by path; none before the first."""
+        earlier = [chapter.number for chapter in self.chapters if chapter.number < number]
+        return self.reference(earlier[-1]).files if earlier else {}
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong with manifests, forms, finished package and TREE files."""

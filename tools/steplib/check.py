@@ -22,8 +22,15 @@ from steplib.turns import parsing_in_turns
 if TYPE_CHECKING:
     from steplib.book import Chapter
 
-_ORDER = ("manifest", "references", "main", "tests", "types", "parity", "untouched", "text")
+_ORDER = (
+    *("manifest", "files", "references", "main", "tests", "types"),
+    *("parity", "untouched", "text"),
+)
 """The order of work: what waits for the reference comes late. Reports are in book order."""
+
+
+ChecksOf = Callable[["Chapter"], tuple[Check, ...]]
+"""What is to be proved of a chapter."""
 
 
 class Watcher(Protocol):
@@ -64,13 +71,18 @@ def check_chapters(
     watcher: Watcher,
     require_real: bool = False,
     only: tuple[str, ...] = _ORDER,
+    checks_of: ChecksOf = lambda _: CHECKS,
 ) -> Report:
-    """Every check of every chapter, or those in `only`; interrupted, it leaves no child behind."""
+    """The checks of every chapter, or those in `only`; interrupted, it leaves no child behind."""
     begun = time.monotonic()
+    table = {
+        chapter.number: tuple(check for check in checks_of(chapter) if check.name in only)
+        for chapter in chapters
+    }
     run = _Run(context, watcher, {chapter.number: {} for chapter in chapters})
     with parsing_in_turns():
-        _work(run, chapters, jobs, only)
-    found = [_in_book_order(chapter, run.results[chapter.number]) for chapter in chapters]
+        _work(run, chapters, jobs, table)
+    found = [_in_book_order(c, run.results[c.number], checks_of(c)) for c in chapters]
     lineup = context.lineup
     return Report(
         found,
@@ -82,14 +94,17 @@ def check_chapters(
     )
 
 
-def _work(run: _Run, chapters: list[Chapter], jobs: int, only: tuple[str, ...]) -> None:
-    table = {check.name: check for check in CHECKS}
+def _work(
+    run: _Run, chapters: list[Chapter], jobs: int, table: dict[int, tuple[Check, ...]]
+) -> None:
     pool = ThreadPoolExecutor(max_workers=jobs)
     try:
-        everything = [(c, table[name]) for name in _ORDER if name in only for c in chapters]
+        every = [(c, check) for c in chapters for check in table[c.number]]
+        everything = sorted(every, key=lambda task: _ORDER.index(task[1].name))
         early = [(c, check) for c, check in everything if not check.needs]
         late = [(c, check) for c, check in everything if check.needs]
-        prepare = [partial(_prepare, run.context, chapters)] if "parity" in only else []
+        compared = [c for c, check in everything if check.name == "parity"]
+        prepare = [partial(_prepare, run.context, compared)] if compared else []
         _finish(pool, [*prepare, *(partial(run.one, c, k) for c, k in early)])
         _finish(pool, [partial(run.one, c, k) for c, k in late])
     except BaseException:
@@ -127,6 +142,9 @@ def _prepare(context: Context, chapters: list[Chapter]) -> None:
         return
 
 
-def _in_book_order(chapter: Chapter, results: dict[str, Result]) -> ChapterResults:
-    ordered = [results[check.name] for check in CHECKS if check.name in results]
-    return ChapterResults(chapter.number, chapter.name, chapter.title, ordered)
+def _in_book_order(
+    chapter: Chapter, results: dict[str, Result], table: tuple[Check, ...]
+) -> ChapterResults:
+    ordered = [results[check.name] for check in table if check.name in results]
+    says = {check.name: check.says for check in table}
+    return ChapterResults(chapter.number, chapter.name, chapter.title, ordered, says)

@@ -32,11 +32,15 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """A command lives in steplib.commands.<name> as `run(book_root, args) -> int`."""
+    """A command lives in steplib.commands.<module> as `run(book_root, args) -> int`."""
 
     name: str
     help: str
     options: tuple[Option, ...] = ()
+
+    @property
+    def module(self) -> str:
+        return f"steplib.commands.{self.name.replace('-', '_')}"
 
 
 def _option(*names: str, **settings: Any) -> Option:
@@ -46,6 +50,8 @@ def _option(*names: str, **settings: Any) -> Option:
 _CHAPTER = _option("chapter", metavar="NN", help="a chapter's number")
 _MODEL = _option("--model", metavar="M", help="a checkpoint's name or folder")
 _FILE = _option("file", metavar="FILE", help="a file of a tree, such as minisgl/core.py")
+
+_MINE = _option("--mine", metavar="DIR", help="your working folder")
 
 COMMANDS = (
     Command("list", "the chapters, and what each adds"),
@@ -74,7 +80,24 @@ COMMANDS = (
             _option("--json", metavar="F", help="write the facts as JSON"),
             _option("--junit", metavar="F", help="write the facts as JUnit XML"),
             _option("--require-real", action="store_true", help="fail without a real model"),
+            _option("--mine", metavar="DIR", help="check the files in your working folder"),
+            _option("--all", action="store_true", help="with --mine: earlier chapters' tests too"),
         ),
+    ),
+    Command(
+        "start",
+        "lay out a working folder in which you write a chapter yourself",
+        (_CHAPTER, _option("--into", metavar="DIR", required=True, help="your working folder")),
+    ),
+    Command(
+        "reset",
+        "put a file of your working folder back as it was laid, and keep a copy",
+        (_option("file", metavar="FILE", help="a file of the working folder"), _MINE),
+    ),
+    Command(
+        "catch-up",
+        "bring the book's files of earlier chapters into your working folder, and keep copies",
+        (_CHAPTER, _MINE),
     ),
     Command(
         "models",
@@ -153,9 +176,8 @@ def _run(argv: list[str]) -> int:
     if args.command is None:
         _parser().print_help()
         return WRONG_USE
-    run: Callable[[Path, argparse.Namespace], int] = importlib.import_module(
-        f"steplib.commands.{args.command}"
-    ).run
+    module = next(command.module for command in COMMANDS if command.name == args.command)
+    run: Callable[[Path, argparse.Namespace], int] = importlib.import_module(module).run
     return run(Path(args.root), args)
 
 

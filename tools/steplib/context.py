@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from steplib import cache, mains, pairs, paritycheck
 from steplib.errors import Problem
 from steplib.facts import Result
+from steplib.mine import MyBook
 from steplib.stage import shared_files
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Context:
     def book_problems(self) -> list[Problem]:
         """What is wrong with manifests, forms and TREE files, of all chapters together."""
         return self.book.problems()
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether a reader's files are checked, and not the book's own."""
+        return isinstance(self.book, MyBook)
 
     def hashes(self, number: int) -> dict[str, str]:
         """The sha256 of each file of a tree."""

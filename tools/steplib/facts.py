@@ -26,13 +26,17 @@ class Finding:
 
 @dataclass
 class Result:
-    """One check of one chapter. data: facts that other checks and the JSON report use."""
+    """One check of one chapter. data: facts that other checks and the JSON report use.
+
+    read: the place in the chapter's page, where it is known more closely than the page.
+    """
 
     check: str
     verdict: str = "passed"
     summary: str = ""
     findings: list[Finding] = field(default_factory=list)
     next_command: str = ""
+    read: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     is_cached: bool = False
@@ -54,12 +58,13 @@ def failed(check: str, *findings: Finding, verdict: str = "failed", **rest: Any)
 
 @dataclass
 class ChapterResults:
-    """The checks of one chapter, in book order."""
+    """The checks of one chapter, in book order. says: for each check its name in words."""
 
     number: int
     name: str
     title: str
     results: list[Result] = field(default_factory=list)
+    says: dict[str, str] = field(default_factory=dict)
 
     @property
     def page(self) -> str:
@@ -77,14 +82,17 @@ class ChapterResults:
 
 @dataclass
 class Report:
-    """One run of check. notes: lines that a reader must see, such as that no real model is here."""
+    """One run of check. notes: lines that a reader must see, such as that no real model is here.
+
+    earlier_forms: how many the book keeps; None for a reader's files.
+    """
 
     chapters: list[ChapterResults]
     models: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_real_missing: bool = False
     seconds: float = 0.0
-    earlier_forms: int = 0
+    earlier_forms: int | None = 0
 
     @property
     def is_passed(self) -> bool:

@@ -52,7 +52,8 @@ def judged(outcome: Outcome, hashes: dict[str, str], model: str) -> Result:
         trouble.insert(0, Finding(f"main.py: {outcome.detail}"))
     elif error is not None and not trouble:
         trouble.append(Finding(f"main.py stopped with {told(error)}"))
-    data = {"stdout": outcome.stdout[-4000:], "stderr": outcome.stderr[-4000:], "model": model}
+    data = {"stdout": outcome.stdout[-4000:], "stderr": outcome.stderr[-4000:], "model": model,
+            "modules": outcome.end["modules"]}  # fmt: skip
     if trouble:
         verdict = outcome.ending if outcome.ending != "done" else "crashed" if error else "failed"
         return failed(CHECK, *trouble, verdict=verdict, data=data)

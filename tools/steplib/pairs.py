@@ -43,13 +43,17 @@ class TestResult:
 
 @dataclass
 class TestRun:
-    """One file's pairs on one stage. violations: what the child tried in spite of the rules."""
+    """One file's pairs on one stage. violations: what the child tried in spite of the rules.
+
+    modules: for each module of the tree that was loaded its path and its sha256.
+    """
 
     __test__ = False
 
     results: list[TestResult] = field(default_factory=list)
     lines: dict[str, set[int]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
+    modules: dict[str, list[str]] = field(default_factory=dict)
     output: str = ""
 
     @property
@@ -94,6 +98,7 @@ def _gather(whole: TestRun, outcome: Outcome) -> None:
     for file, lines in outcome.end["lines"].items():
         whole.lines.setdefault(file, set()).update(lines)
     whole.violations += [v for v in outcome.end["violations"] if v not in whole.violations]
+    whole.modules |= outcome.end["modules"]
     whole.output += outcome.stdout + outcome.stderr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from steplib.checks import CHECKS
@@ -42,11 +43,11 @@ class Plain:
 class Live:
     """One row a chapter, one column a check."""
 
-    def __init__(self, chapters: list[Chapter]) -> None:
+    def __init__(self, chapters: list[Chapter], names: Sequence[str]) -> None:
         from rich.live import Live as RichLive
 
-        self.begun = time.monotonic()
-        self.chapters = {chapter.name: dict.fromkeys(_NAMES, "") for chapter in chapters}
+        self.begun, self.names = time.monotonic(), names
+        self.chapters = {chapter.name: dict.fromkeys(names, "") for chapter in chapters}
         self.lock = threading.Lock()
         self.live = RichLive(get_renderable=self.table, refresh_per_second=4, transient=True)
 
@@ -74,7 +75,7 @@ class Live:
 
         table = Table(box=None, pad_edge=False, header_style="dim")
         table.add_column(f"{time.monotonic() - self.begun:.0f} s", min_width=24)
-        for name in _NAMES:
+        for name in self.names:
             table.add_column(name)
         with self.lock:
             for chapter, marks in self.chapters.items():
@@ -85,11 +86,11 @@ class Live:
 _NAMES = [check.name for check in CHECKS]
 
 
-def progress(chapters: list[Chapter]) -> Plain | Live:
-    """What fits where stdout goes."""
+def progress(chapters: list[Chapter], names: Sequence[str] = _NAMES) -> Plain | Live:
+    """What fits where stdout goes. names: those of the checks."""
     if sys.stdout.isatty():
         try:
-            return Live(chapters)
+            return Live(chapters, names)
         except ImportError:  # rich is one of the dev extras
             pass
     return Plain(chapters)

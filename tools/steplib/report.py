@@ -41,15 +41,14 @@ def lines(report: Report) -> Iterator[str]:
 
 def failure_lines(chapter: ChapterResults, result: Result) -> Iterator[str]:
     """One failed check: what was expected and got, where to read on, what to type next."""
-    names = [check.name for check in CHECKS]
-    place = f"check {names.index(result.check) + 1} of {len(names)}"
-    says = next(check.says for check in CHECKS if check.name == result.check)
-    yield f"{result.verdict.upper()}  chapter {chapter.name}, {place}: {says}"
+    says = chapter.says or {check.name: check.says for check in CHECKS}
+    place = f"check {list(says).index(result.check) + 1} of {len(says)}"
+    yield f"{result.verdict.upper()}  chapter {chapter.name}, {place}: {says[result.check]}"
     for finding in result.findings[:_MORE]:
         yield from _finding_lines(finding)
     if len(result.findings) > _MORE:
         yield f"  and {len(result.findings) - _MORE} more"
-    yield f"  read      {chapter.page}"
+    yield f"  read      {result.read or chapter.page}"
     yield f"  next      {result.next_command}"
 
 
@@ -72,6 +71,8 @@ def verdict_line(report: Report) -> str:
         return f"{bad} of {count} {noun} FAILED {spent}"
     if report.is_real_missing:
         return f"FAILED: --require-real, and the real model was not checked; {count} {noun} {spent}"
+    if report.earlier_forms is None:
+        return f"{count} {noun} passed {spent}"
     forms = f"the book keeps {report.earlier_forms} earlier forms of files"
     return f"{count} {noun} passed {spent}; {forms}"
 

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def main(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
-    model = context.lineup.main_model(chapter)
+    model, is_measured = context.lineup.main_model(chapter), not context.is_mine
 
     def make() -> Result:
         limit = context.limits.main
-        outcome = mains.run_main(context.book, chapter, model, context.runner, True, limit)
+        outcome = mains.run_main(context.book, chapter, model, context.runner, is_measured, limit)
         result = mains.judged(outcome, context.hashes(chapter.number), model.name)
-        if result.is_passed and context.lineup.is_of_catalogue(model):
+        if result.is_passed and is_measured and context.lineup.is_of_catalogue(model):
             outputs.keep(context.book, chapter, chapter.main, model.name, outcome.stdout)
         return result
 
     def parts() -> list[Any]:
         may_start = chapter.manifest.main.second_process
-        return ["main", *context.main_parts(chapter), digest(model), may_start]
+        return ["main", *context.main_parts(chapter), digest(model), may_start, is_measured]
 
     return context.cached(make, parts)
 
@@ -75,37 +75,59 @@ def _parity_of(context: Context, chapter: Chapter, folder: Path) -> Result:
 
 
 def tests(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
-    """The chapter's pairs on its own tree and on the finished package."""
+    """The chapter's pairs on its own tree and on the finished package, or on a reader's files."""
     files = test_files(context.book, chapter)
     if not files:
         missing = f"tests/test_ch{chapter.number:02d}_*.py"
         return failed("tests", Finding(f"the chapter has no test file {missing}; write one"),
                       verdict="nothing ran")  # fmt: skip
-    found = Result("tests", is_cached=True, data={"lines": {}, "files": []})
-    for number in dict.fromkeys((chapter.number, context.book.last.number)):
+    found = Result("tests", is_cached=True, data={"lines": {}, "files": [], "modules": {}})
+    failures: list[Result] = []
+    last = chapter.number if context.is_mine else context.book.last.number
+    for number in dict.fromkeys((chapter.number, last)):
         for file in files:
             result = _tests_of(context, chapter, file, number)
             if not result.is_passed:
+                failures.append(result)
+                if context.is_mine:  # a reader sees every test that fails
+                    continue
                 return result
             found.is_cached &= result.is_cached
             if number == chapter.number:
                 _merge(found.data["lines"], result.data["lines"])
-            found.data["files"].append({k: v for k, v in result.data.items() if k != "lines"})
+                found.data["modules"] |= result.data["modules"]
+            file_facts = {k: v for k, v in result.data.items() if k not in ("lines", "modules")}
+            found.data["files"].append(file_facts)
+    if failures:
+        return _together(failures)
     passed = sum(file["passed"] for file in found.data["files"])
     skipped = sum(file["skipped"] for file in found.data["files"])
     found.summary = f"{passed} passed" + (f", {skipped} skipped" if skipped else "")
     return found
 
 
+def _together(failures: list[Result]) -> Result:
+    """The first failure with the findings and modules of all."""
+    first, *others = failures
+    for other in others:
+        first.findings += other.findings
+        first.data["modules"] |= other.data["modules"]
+    return first
+
+
 def _tests_of(context: Context, chapter: Chapter, file: Path, number: int) -> Result:
     book = context.book
-    place = "its own tree" if number == chapter.number else "the finished package"
+    is_own = number == chapter.number
+    place = "its own tree" if is_own else "the finished package"
+    if context.is_mine:
+        place = "your files"
+    is_measured = is_own and not context.is_mine
 
     def make() -> Result:
         with staged(book.tree(number), book.root, [file]) as stage:
             ran = pairs.run(
                 pairs.read(file), stage, context.forks,
-                coverage=number == chapter.number, limit=context.limits.probe,
+                coverage=is_measured, limit=context.limits.probe,
             )  # fmt: skip
         return tests_result(ran, shown(file, book.root), place)
 
@@ -113,7 +135,7 @@ def _tests_of(context: Context, chapter: Chapter, file: Path, number: int) -> Re
         models = [digest(folder) for folder in context.lineup.present]
         files = [file, *shared_files(book.root), *fakes(book.root, [file])]
         hashes = [cache.file_sha256(path) for path in files]
-        return ["tests", book.tree(number).sha256, hashes, models, number == chapter.number]
+        return ["tests", book.tree(number).sha256, hashes, models, is_own, is_measured]
 
     return context.cached(make, parts)
 
@@ -132,14 +154,14 @@ def tests_result(ran: pairs.TestRun, file: str, place: str) -> Result:
         findings.append(Finding(said, expected=one.expected, got=one.got))
     if ran.verdict == "passed" and not findings:
         lines = {path: sorted(lines) for path, lines in ran.lines.items()}
-        data = {"file": file, "tree": place, **counts, "lines": lines}
+        data = {"file": file, "tree": place, **counts, "lines": lines, "modules": ran.modules}
         return Result("tests", data=data)
     if ran.verdict == "nothing ran":
         why = f"all {counts['skipped']} tests were skipped" if ran.results else "it has no tests"
         findings.append(Finding(f"{file} on {place}: nothing ran: {why}"))
     first = next((r.name for r in ran.results if r.verdict not in counts), "")
     command = f"pytest -q {file}" + (f" -k {first}" if first else "")
-    data = {"file": file, **counts, "output": ran.output[-4000:]}
+    data = {"file": file, **counts, "output": ran.output[-4000:], "modules": ran.modules}
     return failed("tests", *findings, verdict=ran.verdict, next_command=command, data=data)
 
 

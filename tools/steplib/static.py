@@ -82,6 +82,8 @@ class _Answers:
         if bringer is None:
             message = f"{_said(reference)}, which no chapter has."
             return Problem(CHECK, where, message, "Mend the name, or write what it names.")
+        if bringer == self._chapter.number:
+            return Problem(CHECK, where, f"{_said(reference)}, which is not there.", "Write it.")
         message = (
             f"{_said(reference)}, which comes with chapter {bringer:02d} "
             f"and is not in the tree of chapter {self._chapter.number:02d}."
@@ -110,10 +112,10 @@ class _Answers:
         return False
 
     def _brought_by(self, reference: Reference) -> int | None:
-        """The first later chapter whose tree answers the reference."""
+        """The first chapter, from this one on, whose reference answers."""
         for chapter in self._book.chapters:
-            if chapter.number > self._chapter.number and _is_in(
-                Index(self._book.tree(chapter.number)), reference
+            if chapter.number >= self._chapter.number and _is_in(
+                Index(self._book.reference(chapter.number)), reference
             ):
                 return chapter.number
         return None

@@ -23,7 +23,7 @@ class Stub:
         """`changed_from`: an earlier form; then only what is new or different is kept."""
         self.lines = source.split("\n")
         self.module = ast.parse(source)
-        self._before = set(_fingerprints(changed_from)) if changed_from is not None else set()
+        self._before = set(fingerprints(changed_from)) if changed_from is not None else set()
 
     def text(self) -> str:
         """The stub as Python, its definitions two lines apart."""
@@ -148,7 +148,7 @@ def _is_future(node: ast.stmt) -> bool:
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
-def _fingerprints(source: str) -> Iterator[tuple[str, str]]:
+def fingerprints(source: str) -> Iterator[tuple[str, str]]:
     """(prefix, dump) of every member of a module, classes walked into."""
     pending: list[tuple[str, list[ast.stmt]]] = [("", ast.parse(source).body)]
     while pending:

@@ -1,0 +1,77 @@
+"""What is proved of a reader's files: the reference's checks, but for what is the book's alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steplib.checks import CHECKS, Check
+from steplib.context import Context
+from steplib.facts import Finding, Result, failed
+from steplib.mine import MyBook
+
+if TYPE_CHECKING:
+    from steplib.book import Chapter
+    from steplib.check import ChecksOf
+
+_ORDER = ("references", "main", "parity", "tests", "types")
+"""Types last: what a body that isn't written yet would set, no other file can use."""
+
+Prove = Callable[[Context, "Chapter", dict[str, Result]], Result]
+
+
+def checks_of(book: MyBook, shown: str) -> ChecksOf:
+    """All checks for the folder's newest chapter; for an earlier one its tests.
+
+    shown: the folder as it was given, for the next command.
+    """
+    command = f"check {{}} --mine {shown}"
+    files = Check("files", "your files", _files, command)
+    table = {check.name: _mine(check, command) for check in CHECKS}
+    own = (files, *(table[name] for name in _ORDER))
+    tests = tuple(check for check in own if check.name == "tests")
+    return lambda chapter: own if chapter.number == book.number else tests
+
+
+def _mine(check: Check, command: str) -> Check:
+    return replace(check, prove=_pointing(check.prove), command=command)
+
+
+def _pointing(prove: Prove) -> Prove:
+    """The same check, with the place in the page, and no command that runs the reference."""
+
+    def proved(context: Context, chapter: Chapter, so_far: dict[str, Result]) -> Result:
+        result = prove(context, chapter, so_far)
+        result.next_command = ""
+        result.read = _place(context, chapter, result.findings)
+        return result
+
+    return proved
+
+
+def _files(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
+    """Every file is there and is Python, and none is too many."""
+    book = context.book
+    assert isinstance(book, MyBook)
+    if book.faults:
+        place = _place(context, chapter, list(book.faults))
+        return failed("files", *book.faults, read=place)
+    return Result("files", summary=f"{len(book.mine)} files")
+
+
+def _place(context: Context, chapter: Chapter, findings: list[Finding]) -> str:
+    """The line of the chapter's page that has the contract of the first file that is named."""
+    page = Path("docs", "chapters", f"{chapter.name}.md")
+    written = [*chapter.manifest.creates, *chapter.manifest.modifies]
+    told = " ".join(f"{finding.where} {finding.message}" for finding in findings[:1])
+    try:
+        rows = (context.book.root / page).read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        return ""
+    for number, row in enumerate(rows, 1):
+        named = [path for path in written if f'title="{path}' in row]
+        if named and named[0] in told:
+            return f"{page.as_posix()}, line {number}"
+    return ""
