@@ -100,6 +100,17 @@ COMMANDS = (
         (_CHAPTER, _MINE),
     ),
     Command(
+        "hint",
+        "a nudge, an idea, an outline for one task of a chapter; without a task, the list",
+        (
+            _CHAPTER,
+            _option("task", metavar="TASK", nargs="*", help="a task, a file, or a stub's error"),
+            _MINE,
+            _option("--step", type=int, choices=(1, 2, 3), help="this step, not the next one"),
+            _option("--solution", action="store_true", help="all steps and the book's bodies"),
+        ),
+    ),
+    Command(
         "models",
         "list, make or fetch the checkpoints",
         (

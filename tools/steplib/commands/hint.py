@@ -1,0 +1,46 @@
+"""`hint NN [TASK]`: a nudge, an idea, an outline, and only then the solution."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from steplib.book import Book
+from steplib.errors import UserError
+from steplib.hints import load, showing
+from steplib.hints.seen import Seen
+from steplib.workfolder import WorkFolder
+
+
+def run(book_root: Path, args: argparse.Namespace) -> int:
+    """Without a task the list of them; with one, one step more of its hints."""
+    book = Book.load(book_root)
+    chapter = book.chapter(args.chapter)
+    folder = WorkFolder.around(Path(args.mine).resolve()).path if args.mine else None
+    shown = shlex.quote(args.mine) if args.mine else None
+    tasks = load(chapter)
+    if not args.task:
+        told = showing.table(chapter, tasks, folder)
+        mine = f" --mine {shown}" if shown else ""
+        print(*told, sep="\n")
+        print(f"next  python tools/steps.py hint {chapter.number:02d} TASK{mine}")
+        return 0
+    task = showing.chosen(tasks, chapter, " ".join(args.task), folder)
+    step = _step(args, folder, chapter.number, task.name)
+    for line in showing.lines(book, chapter.number, task, step, shown):
+        print(line)
+    if folder:
+        Seen.load(folder).note(chapter.number, task.name, step)
+    return 0
+
+
+def _step(args: argparse.Namespace, folder: Path | None, number: int, task: str) -> int:
+    if args.solution:
+        if args.step:
+            raise UserError("--solution is the last step; leave out --step.")
+        return showing.SOLUTION
+    if args.step:
+        return int(args.step)
+    seen = Seen.load(folder).of(number, task) if folder else 0
+    return min(seen + 1, showing.last_step(folder, number))

@@ -1,0 +1,92 @@
+"""What a reader sees of a task's hints: one step more with each call."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steplib.hints.seen import Seen
+from steplib.hints.solution import solution
+from steplib.hints.tasks import STEPS, Task, find, load
+from steplib.workfolder import WorkFolder
+
+if TYPE_CHECKING:
+    from steplib.book import Book, Chapter
+
+SOLUTION = len(STEPS) + 1
+_WIDTH = 88
+
+
+def next_hint(book: Book, number: int, folder: Path, symbol_or_file: str) -> str:
+    """One step more for the task of a symbol, a file or a stub's error; it is remembered."""
+    chapter = book.chapter(number)
+    task = chosen(load(chapter), chapter, symbol_or_file, folder)
+    seen = Seen.load(folder)
+    step = min(seen.of(number, task.name) + 1, last_step(folder, number))
+    seen.note(number, task.name, step)
+    return "\n".join(lines(book, number, task, step, shlex.quote(str(folder))))
+
+
+def chosen(tasks: tuple[Task, ...], chapter: Chapter, word: str, folder: Path | None) -> Task:
+    """The task that is meant; of a file's tasks the first that the reader still has to write."""
+    found = find(tasks, chapter, word)
+    if folder is None or len(found) == 1:
+        return found[0]
+    return next((task for task in found if is_unwritten(task, folder)), found[0])
+
+
+def is_unwritten(task: Task, folder: Path) -> bool:
+    """Whether a body of the task still is the starter's."""
+    return any(_is_stub(folder, *symbol.split("::")) for symbol in task.symbols)
+
+
+def _is_stub(folder: Path, path: str, name: str = r"[\w.]+") -> bool:
+    text = (WorkFolder(folder).read(path) or b"").decode("utf-8", "replace")
+    return re.search(rf'write {name}"\s*\)', text) is not None
+
+
+def last_step(folder: Path | None, number: int) -> int:
+    """The outline; after a recorded pass of the chapter, the solution."""
+    return SOLUTION if folder is not None and is_passed(folder, number) else len(STEPS)
+
+
+def is_passed(folder: Path, number: int) -> bool:
+    """Whether the folder records a pass of the chapter, with the files as they are now."""
+    return False
+
+
+def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> Iterator[str]:
+    """The steps up to this one, and what to do next. shown: the folder as it was given."""
+    yield f"chapter {number:02d}: {task.name}  ({', '.join(task.paths)})"
+    for count, title in enumerate(STEPS[:step], 1):
+        yield f"\n{title} ({count} of {len(STEPS)})"
+        yield textwrap.fill(" ".join(task.hint(count).split()), _WIDTH)
+    if step == SOLUTION:
+        yield f"\nthe book's own form\n\n{solution(book, number, task)}"
+    asked = f"python tools/steps.py hint {number:02d} {shlex.quote(task.name)}"
+    asked += f" --mine {shown}" if shown else ""
+    yield ""
+    if step < len(STEPS):
+        yield f"more hints  {asked}" + ("" if shown else f" --step {step + 1}")
+    elif step == len(STEPS):
+        yield f"give up  {asked} --solution"
+    if shown:
+        yield f"next  python tools/steps.py check {number:02d} --mine {shown}"
+
+
+def table(chapter: Chapter, tasks: tuple[Task, ...], folder: Path | None) -> Iterator[str]:
+    """The chapter's tasks with their files and, of a working folder, the hints that were seen."""
+    width = max(len(task.name) for task in tasks)
+    seen = Seen.load(folder) if folder else None
+    yield f"tasks of chapter {chapter.name}"
+    for task in tasks:
+        told = f"{_told(seen.of(chapter.number, task.name)):<9}  " if seen else ""
+        yield f"  {task.name:<{width}}  {told}{', '.join(task.paths)}"
+
+
+def _told(step: int) -> str:
+    return ("-", *STEPS, "solution")[min(step, SOLUTION)]
