@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steplib import starter
 from steplib.hints.seen import Seen
 from steplib.hints.solution import solution
 from steplib.hints.tasks import STEPS, Task, find, load
@@ -66,7 +67,8 @@ def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> 
         yield f"\n{title} ({count} of {len(STEPS)})"
         yield textwrap.fill(" ".join(task.hint(count).split()), _WIDTH)
     if step == SOLUTION:
-        yield f"\nthe book's own form\n\n{solution(book, number, task)}"
+        starters = starter.starters(book, number)
+        yield f"\nthe book's own form\n\n{solution(book, number, task, starters)}"
     asked = f"python tools/steps.py hint {number:02d} {shlex.quote(task.name)}"
     asked += f" --mine {shown}" if shown else ""
     yield ""
