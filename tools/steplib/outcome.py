@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +22,10 @@ Ending = Literal["done", "crashed", "timed out", "no record", "forged"]
 
 @dataclass(frozen=True)
 class Job:
-    """One job of a child. body: what jobs.py expects for this kind."""
+    """One job of a child. body: what jobs.py expects for this kind.
+
+    ended: once it is set, the runner ends the job, however far it has come.
+    """
 
     kind: Literal["main", "generate", "probes"]
     tree: Path
@@ -30,6 +34,7 @@ class Job:
     body: dict[str, Any]
     coverage: bool = False
     second_process: bool = False
+    ended: threading.Event = field(default_factory=threading.Event, compare=False)
 
     def message(self, fd: int, nonce: str) -> bytes:
         """The line that tells a child what to do."""

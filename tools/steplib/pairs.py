@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -41,6 +42,9 @@ class TestResult:
     bugs: tuple[str, ...] = ()
 
 
+OnResult = Callable[[TestResult], None]
+
+
 @dataclass
 class TestRun:
     """One file's pairs on one stage. violations: what the child tried in spite of the rules.
@@ -55,6 +59,10 @@ class TestRun:
     violations: list[str] = field(default_factory=list)
     modules: dict[str, list[str]] = field(default_factory=dict)
     output: str = ""
+
+    @property
+    def is_failed(self) -> bool:
+        return self.verdict not in ("passed", "nothing ran")
 
     @property
     def verdict(self) -> Verdict:
@@ -74,22 +82,28 @@ def run(
     limit: float = PROBE_LIMIT,
     only: frozenset[str] | None = None,
     stop_at_first: bool = False,
+    ended: threading.Event | None = None,
+    on_result: OnResult | None = None,
 ) -> TestRun:
-    """Probe every pair (or those in `only`) on the stage and judge what comes back.
+    """Probe every pair (or those in `only`) on the stage and judge what comes back, at once.
 
     A child that dies or hangs costs the pair that was running; the rest goes on in a new one.
+    ended: set from elsewhere, it ends the run, and the first failure sets it if that is to end it.
     """
+    ended = ended or threading.Event()
     waiting = [pair for pair in tests.pairs if only is None or pair.name in only]
     judges = load(tests.path, stage.root) if waiting else None
     whole = TestRun()
-    while waiting and judges is not None:
+    while waiting and judges is not None and not ended.is_set():
         body = {"module": tests.path.stem, "probes": [[p.name, p.seed] for p in waiting]}
-        outcome = runner.run(stage.job("probes", body, coverage=coverage), limit)
-        results = _results(waiting, outcome, judges)
+        job = replace(stage.job("probes", body, coverage=coverage), ended=ended)
+        bench = _Bench(waiting, judges, ended, stop_at_first, on_result)
+        outcome = runner.run(job, limit, bench.put)
+        results = bench.results(outcome)
         whole.results += results
         _gather(whole, outcome)
         waiting = waiting[len(results) :]
-        if outcome.ending == "forged" or (stop_at_first and whole.verdict != "passed"):
+        if outcome.ending == "forged" or (stop_at_first and whole.is_failed):
             break
     return whole
 
@@ -102,31 +116,56 @@ def _gather(whole: TestRun, outcome: Outcome) -> None:
     whole.output += outcome.stdout + outcome.stderr
 
 
-def _results(waiting: list[Pair], outcome: Outcome, judges: ModuleType) -> list[TestResult]:
-    """A verdict for each pair that this child got to, in order; at least one."""
-    if outcome.ending == "forged":
-        return [TestResult(p.name, "forged", outcome.detail, bugs=p.bugs) for p in waiting]
-    answers = {r["name"]: r for r in outcome.records if r["kind"] in ("probe", "skip", "error")
-               and "name" in r}  # fmt: skip
-    started = {r.get("name") for r in outcome.of_kind("start")}
-    broken = next((r for r in outcome.of_kind("error") if "name" not in r), None)
-    results = []
-    for pair in waiting:
-        if pair.name in answers:
-            results.append(_judged(pair, answers[pair.name], judges))
-        elif broken:
-            results.append(TestResult(pair.name, "crashed", told(broken), bugs=pair.bugs))
-        elif outcome.ending == "done":
-            detail = "no record came for this test"
-            results.append(TestResult(pair.name, "no record", detail, bugs=pair.bugs))
-        else:
-            results.append(TestResult(pair.name, outcome.ending, outcome.detail, bugs=pair.bugs))
-            if pair.name in started:
+@dataclass
+class _Bench:
+    """Judges each answer of one child as it comes. ended: what the first failure sets."""
+
+    waiting: list[Pair]
+    judges: ModuleType
+    ended: threading.Event
+    stop_at_first: bool
+    on_result: OnResult | None
+    answers: dict[str, TestResult] = field(default_factory=dict)
+
+    def put(self, record: Record) -> None:
+        """Take in one record of the child."""
+        pair = next((pair for pair in self.waiting if pair.name == record.get("name")), None)
+        if pair is None or record["kind"] not in ("probe", "skip", "error"):
+            return
+        result = self.answers[pair.name] = _judged(pair, record, self.judges)
+        if self.stop_at_first and result.verdict not in ("passed", "skipped"):
+            self.ended.set()
+        if self.on_result is not None:
+            self.on_result(result)
+
+    def results(self, outcome: Outcome) -> list[TestResult]:
+        """A verdict for each pair that this child got to, in order; at least one if not ended."""
+        waiting, answers = self.waiting, self.answers
+        if outcome.ending == "forged":
+            return [TestResult(p.name, "forged", outcome.detail, bugs=p.bugs) for p in waiting]
+        if self.ended.is_set():
+            return [answers[pair.name] for pair in waiting if pair.name in answers]
+        started = {r.get("name") for r in outcome.of_kind("start")}
+        broken = next((r for r in outcome.of_kind("error") if "name" not in r), None)
+        results = []
+        for pair in waiting:
+            results.append(answers.get(pair.name) or _unanswered(pair, outcome, broken))
+            is_last = not broken and outcome.ending != "done" and pair.name in started
+            if is_last and pair.name not in answers:
                 break
-    if outcome.ending != "done" and all(pair.name in answers for pair in waiting):
-        last = waiting[-1]  # the child left by itself after its last answer, which then counts not
-        results[-1] = TestResult(last.name, outcome.ending, outcome.detail, bugs=last.bugs)
-    return results
+        if outcome.ending != "done" and all(pair.name in answers for pair in waiting):
+            last = waiting[-1]  # the child left by itself after its last answer: that counts not
+            results[-1] = TestResult(last.name, outcome.ending, outcome.detail, bugs=last.bugs)
+        return results
+
+
+def _unanswered(pair: Pair, outcome: Outcome, broken: Record | None) -> TestResult:
+    """The verdict on a pair of which no answer came. broken: what kept the whole file from it."""
+    if broken:
+        return TestResult(pair.name, "crashed", told(broken), bugs=pair.bugs)
+    if outcome.ending == "done":
+        return TestResult(pair.name, "no record", "no record came for this test", bugs=pair.bugs)
+    return TestResult(pair.name, outcome.ending, outcome.detail, bugs=pair.bugs)
 
 
 def told(error: Record) -> str:

@@ -61,7 +61,7 @@ class Launcher:
         try:
             pump = pipes_of(child, read)
             tell(child, job.message(write, inbox.nonce))
-            status = _follow(child, pump, inbox, limit)
+            status = _follow(child, pump, inbox, limit, job.ended)
             outcome = inbox.outcome(status, limit, pump.take_text())
         finally:
             stop(child)
@@ -103,11 +103,13 @@ def tell(child: subprocess.Popen[bytes], message: bytes) -> None:
         child.stdin.flush()
 
 
-def _follow(child: subprocess.Popen[bytes], pump: Pump, inbox: Inbox, limit: float) -> int | None:
-    """Read until the child has ended; its exit status, or None when it took too long."""
+def _follow(
+    child: subprocess.Popen[bytes], pump: Pump, inbox: Inbox, limit: float, ended: threading.Event
+) -> int | None:
+    """Read until the child has ended; its exit status, or None when it is to be stopped."""
     while child.poll() is None:
         left = inbox.left(limit)
-        if left <= 0:
+        if left <= 0 or ended.is_set():
             return None
         if pump.is_open:
             inbox.put(pump.read(min(left, 0.25)))

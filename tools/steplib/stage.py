@@ -30,10 +30,14 @@ class Stage:
     root: Path
 
     def job(
-        self, kind: Literal["main", "generate", "probes"], body: dict[str, Any], **flags: bool
+        self,
+        kind: Literal["main", "generate", "probes"],
+        body: dict[str, Any],
+        coverage: bool = False,
+        second_process: bool = False,
     ) -> Job:
-        """A job on this stage; flags: coverage, second_process."""
-        return Job(kind, self.tree, self.scratch, self.root, body, **flags)
+        """A job on this stage."""
+        return Job(kind, self.tree, self.scratch, self.root, body, coverage, second_process)
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class Warm:
         self.pump = pipes_of(self.child, self.records)
         first = {"kind": "warm", "fd": self.fd, "nonce": self.nonce, "preload": self.preload}
         tell(self.child, json.dumps(first).encode() + b"\n")
-        for record in self._server_records(Inbox("", None), 120):
+        for record in self._server_records(Inbox("", None), 120, threading.Event()):
             if record["kind"] == "ready":
                 return
             if record["kind"] == "late":
@@ -91,17 +91,17 @@ class Warm:
         begun = time.monotonic()
         inbox = Inbox(secrets.token_hex(16), on_record)
         tell(self.child, job.message(self.fd, inbox.nonce))
-        status = self._follow_fork(inbox, limit)
+        status = self._follow_fork(inbox, limit, job.ended)
         outcome = inbox.outcome(status, limit, self.pump.take_text())
         outcome.seconds = time.monotonic() - begun
         return outcome
 
-    def _follow_fork(self, inbox: Inbox, limit: float) -> int | None:
-        is_late = False
-        for record in self._server_records(inbox, limit):
+    def _follow_fork(self, inbox: Inbox, limit: float, ended: threading.Event) -> int | None:
+        is_late, self.job = False, None
+        for record in self._server_records(inbox, limit, ended):
             if record["kind"] == "started":
                 self.job = record["pid"]
-                running.add(self.job)
+                running.add(record["pid"])
             elif record["kind"] == "late":
                 is_late = True
                 self._stop_job()
@@ -116,18 +116,18 @@ class Warm:
             kill_group(self.job)
             running.discard(self.job)
 
-    def _server_records(self, inbox: Inbox, limit: float) -> Iterator[Record]:
-        """The server's own records; the job's go to `inbox`. "late" comes when time is up."""
+    def _server_records(
+        self, inbox: Inbox, limit: float, ended: threading.Event
+    ) -> Iterator[Record]:
+        """The server's own records; the job's go to `inbox`. "late": it is to be stopped."""
         own = Inbox(self.nonce, None)
-        told = False
         while self.pump.is_open and self.child is not None and self.child.poll() is None:
             for line in self.pump.read(0.25).splitlines(keepends=True):
                 if (record := own.checked(line)) is not None:
                     yield record
                 else:
                     inbox.put(line)
-            if not told and inbox.left(limit) < 0:
-                told = True
+            if inbox.left(limit) < 0 or ended.is_set():  # again and again, until it has ended
                 yield {"kind": "late"}
 
 
