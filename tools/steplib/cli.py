@@ -90,6 +90,20 @@ COMMANDS = (
         (_CHAPTER, _option("--into", metavar="DIR", required=True, help="your working folder")),
     ),
     Command(
+        "status",
+        "which chapters the files of your working folder have passed",
+        (_MINE,),
+    ),
+    Command(
+        "watch",
+        "check the files in your working folder each time you save one",
+        (
+            _option("chapter", metavar="NN", nargs="?", help="a chapter; none: the folder's own"),
+            _MINE,
+            _option("--poll", action="store_true", help="look for changes, as on network drives"),
+        ),
+    ),
+    Command(
         "reset",
         "put a file of your working folder back as it was laid, and keep a copy",
         (_option("file", metavar="FILE", help="a file of the working folder"), _MINE),
@@ -108,6 +122,44 @@ COMMANDS = (
             _MINE,
             _option("--step", type=int, choices=(1, 2, 3), help="this step, not the next one"),
             _option("--solution", action="store_true", help="all steps and the book's bodies"),
+        ),
+    ),
+    Command(
+        "exercise",
+        "the exercises: list them, lay one out, check an answer, see upstream's",
+        (
+            _option("action", choices=("list", "start", "check", "diff"), help="what to do"),
+            _option("exercise", metavar="K", nargs="?", help="an exercise's id, such as 07"),
+            _option("--into", metavar="DIR", help="start: your folder for exercises"),
+            _option("--mine", metavar="DIR", help="check, diff: where your answer.py lies"),
+            _option("--hint", type=int, choices=(1, 2, 3), help="check: show this hint instead"),
+            _option("--upstream", metavar="PATH", help="diff: a checkout of mini-sglang"),
+        ),
+    ),
+    Command(
+        "diff",
+        "your files beside the reference or upstream, symbol by symbol",
+        (
+            _CHAPTER,
+            _MINE,
+            _option(
+                "--against",
+                choices=("reference", "upstream"),
+                default="reference",
+                help="what to compare with; default: the reference",
+            ),
+            _option("--all", action="store_true", help="all files, not only the chapter's"),
+            _option("--upstream", metavar="PATH", help="a checkout of mini-sglang"),
+            _option("--html", metavar="FILE", help="write it as a page too"),
+        ),
+    ),
+    Command(
+        "upstream",
+        "read another commit of mini-sglang and say what moved since the pinned one",
+        (
+            _option("action", choices=("refresh",), help="what to do"),
+            _option("path", metavar="PATH", help="a checkout of mini-sglang"),
+            _option("--write", action="store_true", help="pin that commit: write the catalogue"),
         ),
     ),
     Command(
@@ -148,6 +200,18 @@ COMMANDS = (
             _option("action", choices=("build", "serve", "publish"), help="what to do"),
             _option("--to", metavar="TARGET", help="publish: a folder or a branch"),
             _option("--port", metavar="N", type=int, default=8000, help="serve: on this port"),
+        ),
+    ),
+    Command(
+        "mutate",
+        "try small wrong changes of a chapter's files, and list those that its check misses",
+        (
+            _option("chapter", metavar="NN", help='a chapter\'s number, or "all"'),
+            _option("--sample", metavar="N", type=int, default=100, help="mutants a chapter (100)"),
+            _option("--seed", metavar="S", type=int, default=0, help="which mutants are drawn"),
+            _option("--all", action="store_true", help="every mutant instead of a sample"),
+            _option("-j", "--jobs", metavar="N", type=int, default=1, help="mutants side by side"),
+            _option("--json", metavar="F", help="write what was found as JSON"),
         ),
     ),
     Command("bugs", "which rows of the public bug list have a test"),

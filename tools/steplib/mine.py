@@ -105,10 +105,20 @@ def _is_inside(file: Path, folder: Path) -> bool:
 
 def _extra(folder: Path, expected: Tree) -> Iterator[Finding]:
     """Python files at the top, and any file of the package, that the chapter's tree lacks."""
-    found = [*folder.glob("*.py"), *(folder / "minisgl").rglob("*")]
-    for file in sorted(found):
-        path = file.relative_to(folder).as_posix()
-        is_byproduct = "__pycache__" in file.parts or ".bak-" in file.name
-        if path not in expected.files and not is_byproduct and not file.is_dir():
+    for path in present(folder):
+        if path not in expected.files:
             message = f"no chapter up to {expected.chapter.number:02d} has this file."
             yield Finding(message, path, mend="Move it out of your folder.")
+
+
+def present(folder: Path) -> list[str]:
+    """The Python files at the top and the package's files, without what tools leave behind."""
+    found = [*folder.glob("*.py"), *(folder / "minisgl").rglob("*")]
+    paths = [path.relative_to(folder) for path in found if not path.is_dir()]
+    return sorted(path.as_posix() for path in paths if not _is_byproduct(path))
+
+
+def _is_byproduct(path: Path) -> bool:
+    """Bytecode, copies, and an editor's swap and backup files: nothing that Python imports."""
+    is_hidden = any(part.startswith((".", "#", "__pycache__")) for part in path.parts)
+    return is_hidden or ".bak-" in path.name or path.name.endswith("~") or path.name == "4913"

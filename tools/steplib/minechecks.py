@@ -13,7 +13,7 @@ from steplib.facts import Finding, Result, failed
 from steplib.mine import MyBook
 
 if TYPE_CHECKING:
-    from steplib.book import Chapter
+    from steplib.book import Book, Chapter
     from steplib.check import ChecksOf
 
 _ORDER = ("references", "main", "parity", "tests", "types")
@@ -45,7 +45,7 @@ def _pointing(prove: Prove) -> Prove:
     def proved(context: Context, chapter: Chapter, so_far: dict[str, Result]) -> Result:
         result = prove(context, chapter, so_far)
         result.next_command = ""
-        result.read = _place(context, chapter, result.findings)
+        result.read = place_of(context.book, chapter, result.findings)
         return result
 
     return proved
@@ -56,18 +56,18 @@ def _files(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
     book = context.book
     assert isinstance(book, MyBook)
     if book.faults:
-        place = _place(context, chapter, list(book.faults))
+        place = place_of(context.book, chapter, list(book.faults))
         return failed("files", *book.faults, read=place)
     return Result("files", summary=f"{len(book.mine)} files")
 
 
-def _place(context: Context, chapter: Chapter, findings: list[Finding]) -> str:
+def place_of(book: Book, chapter: Chapter, findings: list[Finding]) -> str:
     """The line of the chapter's page that has the contract of the first file that is named."""
     page = Path("docs", "chapters", f"{chapter.name}.md")
     written = [*chapter.manifest.creates, *chapter.manifest.modifies]
     told = " ".join(f"{finding.where} {finding.message}" for finding in findings[:1])
     try:
-        rows = (context.book.root / page).read_text(encoding="utf-8").split("\n")
+        rows = (book.root / page).read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         return ""
     for number, row in enumerate(rows, 1):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steplib import cache, check, mine, minechecks, minereport, report
+from steplib import cache, check, mine, minechecks, minereport, passes, report
 from steplib.book import Book, Chapter
 from steplib.checks import CHECKS
 from steplib.context import Context, Limits
@@ -46,6 +46,7 @@ def _run_mine(book: Book, args: argparse.Namespace) -> int:
         chapters = [chapter for chapter in own.chapters if chapter.number <= own.number]
     found = _found(own, chapters, args, minechecks.checks_of(own, shown))
     found.earlier_forms = None
+    passes.note(own, found)
     return _told(minereport.lines(own, shown, found), found, args)
 
 

@@ -1,0 +1,78 @@
+"""Which chapters a working folder has passed, kept in it by content hash."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from steplib.paths import write_atomically
+from steplib.workfolder import WorkFolder
+
+if TYPE_CHECKING:
+    from steplib.facts import Report
+    from steplib.mine import MyBook
+
+NAME = ".handbook-passed.json"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """at: when, as ISO 8601. files: the sha256 of each file that was checked, by path."""
+
+    at: str
+    files: dict[str, str]
+
+
+@dataclass
+class Passes:
+    """The newest pass of each chapter, by its number."""
+
+    folder: WorkFolder
+    passed: dict[int, Pass] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: WorkFolder) -> Passes:
+        """What the folder remembers. What can't be read is no pass, and stays until the next."""
+        try:
+            data = json.loads((folder.path / NAME).read_bytes())
+            return cls(folder, {int(key): _pass(entry) for key, entry in data.items()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return cls(folder)
+
+    def note(self, number: int, files: dict[str, str]) -> None:
+        """Remember a pass; a record that could not be read is kept as a copy."""
+        if not self.passed:
+            self.folder.keep(NAME)
+        self.passed[number] = Pass(datetime.now().astimezone().isoformat(timespec="seconds"), files)
+        whole = {f"{key:02d}": vars(entry) for key, entry in sorted(self.passed.items())}
+        write_atomically(self.folder.path / NAME, json.dumps(whole, indent=1) + "\n")
+
+
+def note(own: MyBook, found: Report) -> None:
+    """Remember the chapters that passed, with the files as they were read for the check.
+
+    Only in a folder made by `start`: no other one has a place for it.
+    """
+    folder = WorkFolder.load(own.folder)
+    if folder.chapter is None:
+        return
+    files = {path: file.sha256 for path, file in own.mine.items()}
+    try:
+        for chapter in found.chapters:
+            if chapter.is_passed:
+                Passes.load(folder).note(chapter.number, files)
+    except OSError as error:
+        why = error.strerror or error
+        found.notes.append(f"the pass can't be remembered in {folder.path}: {why}")
+
+
+def has_passed(folder: Path, number: int) -> bool:
+    """Whether the folder remembers a pass of the chapter, whatever was changed since."""
+    return number in Passes.load(WorkFolder.load(folder)).passed
+
+
+def _pass(entry: dict[str, Any]) -> Pass:
+    return Pass(str(entry["at"]), {str(path): str(it) for path, it in entry["files"].items()})

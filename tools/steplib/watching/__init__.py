@@ -1,0 +1,1 @@
+"""Checks a reader's files each time one is saved."""
