@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
+from steplib import interface
 from steplib.errors import UserError, did_you_mean
-from steplib.interface import Interface, from_facts
+from steplib.interface import Interface
 from steplib.paths import DATA
 from steplib.records import read_toml, record
 
+FILE = DATA / "interface.json"
 _UPSTREAM_PREFIX = "python/"  # upstream's package lies in python/minisgl/, ours in minisgl/
 
 
@@ -36,7 +38,7 @@ class Catalogue:
     def interfaces(self) -> dict[str, Interface]:
         """The interface of each Python file of the package."""
         return {
-            path: from_facts(facts)
+            path: interface.from_facts(facts)
             for path, facts in self.files.items()
             if path.startswith("minisgl/") and path.endswith(".py")
         }
@@ -71,7 +73,16 @@ class Catalogue:
 @cache
 def load() -> Catalogue:
     """The catalogue that the tool carries."""
-    facts = json.loads((DATA / "interface.json").read_text(encoding="utf-8"))
+    return from_facts(raw())
+
+
+def raw() -> dict[str, Any]:
+    """The content of data/interface.json."""
+    return dict(json.loads(FILE.read_text(encoding="utf-8")))
+
+
+def from_facts(facts: dict[str, Any]) -> Catalogue:
+    """The catalogue of the file's content, or of what was read from a checkout."""
     files = {file["path"].removeprefix(_UPSTREAM_PREFIX): file for file in facts["files"]}
     return Catalogue(facts["repository"], facts["commit"], files)
 

@@ -11,6 +11,7 @@ from steplib.interface import Class, Function, Interface, Parameter, from_source
 
 if TYPE_CHECKING:
     from steplib.book import Tree
+    from steplib.catalogue import Catalogue
 
 _NOT_INTERFACE = {"logger", "__repr__", "__str__", "__post_init__", "__new__"}
 
@@ -24,9 +25,12 @@ class Deviation:
     kind: Literal["changed", "missing", "added"] = "changed"
 
 
-def deviations(tree: Tree) -> list[Deviation]:
-    """Every place where the tree's modules differ from upstream's, in order of path."""
-    upstream = catalogue.load()
+def deviations(tree: Tree, upstream: Catalogue | None = None) -> list[Deviation]:
+    """Every place where the tree's modules differ from upstream's, in order of path.
+
+    upstream: another state of it than the pinned one.
+    """
+    upstream = upstream or catalogue.load()
     sources = {path: file.text() for path, file in tree.files.items() if path.endswith(".py")}
     ours = {path: from_source(text) for path, text in sources.items()}
     classes = {name: cls for module in ours.values() for name, cls in module.classes.items()}

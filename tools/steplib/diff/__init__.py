@@ -1,0 +1,1 @@
+"""A reader's files held against the reference or upstream, symbol by symbol."""

@@ -1,0 +1,50 @@
+"""The words that terminal and page share."""
+
+from __future__ import annotations
+
+from steplib.diff.compare import Comparison
+from steplib.diff.hunks import Hunk
+
+LABELS = {
+    "unwritten": "not written yet",
+    "missing": "missing",
+    "extra": "extra",
+    "signature": "signature",
+    "body": "body",
+    "cpu": "CPU support",
+    "fault": "fault mended",
+    "simplification": "simplification",
+    "design": "other design",
+}
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`, `2 bodies`."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def summary(found: Comparison) -> str:
+    """How many files are the same, and what differs in the others."""
+    files = found.files
+    same, faults = sum(f.is_same for f in files), sum(bool(f.fault) for f in files)
+    parts = [counted(len(files), "file")]
+    parts += [f"{same} as in {found.place}"] if same else []
+    parts += [f"{faults} not compared"] if faults else []
+    kinds = [change.kind for file in files for change in file.changes]
+    tally = {
+        "missing": f"{kinds.count('missing')} missing",
+        "extra": f"{kinds.count('extra')} extra",
+        "signature": counted(kinds.count("signature"), "other signature"),
+        "body": counted(kinds.count("body"), "other body"),
+        "unwritten": f"{kinds.count('unwritten')} not written yet",
+    }
+    return ", ".join([*parts, *(text for kind, text in tally.items() if kind in kinds)])
+
+
+def place(hunk: Hunk) -> str:
+    """`line 12, theirs 20`: where the rows begin in either file."""
+    ours = next((row.ours for row in hunk if row.ours), None)
+    theirs = next((row.theirs for row in hunk if row.theirs), None)
+    parts = [f"yours {ours}" if ours else "", f"theirs {theirs}" if theirs else ""]
+    return "line " + ", ".join(filter(None, parts))

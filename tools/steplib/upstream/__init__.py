@@ -1,0 +1,1 @@
+"""A checkout of upstream: what it offers, and what moved in it since the pinned commit."""

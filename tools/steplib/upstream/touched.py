@@ -1,0 +1,91 @@
+"""The places of the book that speak of what moved: pages, and the listings beside the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from steplib import catalogue, differences, markers
+from steplib.paths import shown
+
+if TYPE_CHECKING:
+    from steplib.book import Book
+    from steplib.upstream.moved import Move, Moved
+
+_BOX = re.compile(r'^!!! difference "`(?P<symbol>[^`]+)`', re.MULTILINE)
+_EXERCISE = re.compile(r'^upstream = "(?P<symbol>[^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place, the symbol that it names, and what became of that."""
+
+    where: str
+    symbol: str
+    move: Move
+
+
+def places(book: Book, found: Moved) -> list[Place]:
+    """Every place that names a symbol that moved, its class, or its file."""
+    named = [*_pages(book), *_exercises(book), *_listings()]
+    return list(
+        dict.fromkeys(
+            Place(where, symbol, move)
+            for where, symbol in named
+            for move in found.moves
+            if _concerns(move, symbol)
+        )
+    )
+
+
+def _concerns(move: Move, symbol: str) -> bool:
+    """Whether a move of one symbol touches what is said of another.
+
+    A page that names a class is touched by its members, but for lines that move with the class. A
+    page that names a whole file is touched when the file comes or goes.
+    """
+    ours, theirs = _ours(move.symbol), _ours(symbol)
+    if ours == theirs:
+        return True
+    if "::" not in ours:  # a whole file, or what it exports
+        return theirs.startswith(f"{ours}::") and move.kind != "changed"
+    is_member = "::" in theirs and ours.startswith(f"{theirs}.")
+    return is_member and move.kind != "moved"
+
+
+def _pages(book: Book) -> Iterator[tuple[str, str]]:
+    """Where a page's blocks name a symbol of upstream: links and differences."""
+    for page in sorted((book.root / "docs").rglob("*.md")):
+        for block in markers.blocks(page.read_text(encoding="utf-8")):
+            where = f"{shown(page, book.root)}:{block.line}"
+            if block.kind == "upstream":
+                yield from ((where, symbol) for symbol in block.args)
+            elif block.kind == "differences":
+                yield from ((where, box["symbol"]) for box in _BOX.finditer(block.content))
+
+
+def _exercises(book: Book) -> Iterator[tuple[str, str]]:
+    for file in sorted((book.root / "steps").glob("*/exercises/*/exercise.toml")):
+        for found in _EXERCISE.finditer(file.read_text(encoding="utf-8")):
+            yield shown(file, book.root), found["symbol"]
+
+
+def _listings() -> Iterator[tuple[str, str]]:
+    """What must follow when a file comes or goes, or a difference is one no more."""
+    for entry in differences.load().difference:
+        yield "tools/steplib/data/differences.toml", entry.symbol
+
+
+def unlisted(found: Moved) -> list[str]:
+    """Files that came or went, which data/upstream_files.toml does not know or still has."""
+    listed = {Path(file.path).as_posix() for file in catalogue.upstream_files()}
+    added = [m.symbol for m in found.of("added") if "::" not in m.symbol]
+    removed = [m.symbol for m in found.of("removed") if "::" not in m.symbol]
+    return [p for p in added if p not in listed] + [p for p in removed if p in listed]
+
+
+def _ours(symbol: str) -> str:
+    return symbol.removeprefix("python/")
