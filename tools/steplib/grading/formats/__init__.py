@@ -1,0 +1,1 @@
+"""What a grading is told in: pure functions from a report to the text of one file."""
