@@ -87,6 +87,18 @@ def middle(report: ClassReport) -> float:
     return median([submission.points for submission in report.submissions] or [0.0])
 
 
+def summary(report: ClassReport) -> list[tuple[str, list[float]]]:
+    """Median and maximum of the total and of each chapter, under the columns of the table."""
+    rows = students(report)
+    columns = [
+        [cell for cell in column if cell] for column in zip(*(r.cells for r in rows), strict=True)
+    ]
+    medians = [median(cell.points for cell in column) for column in columns]
+    most = [max(cell.max_points for cell in column) for column in columns]
+    total = max((row.report.max_points for row in rows), default=0.0)
+    return [("median", [middle(report), *medians]), ("maximum", [total, *most])]
+
+
 def hardest(report: ClassReport) -> list[Hard]:
     """The items that most students did not pass, most first."""
     verdicts: dict[str, Counter[str]] = {}

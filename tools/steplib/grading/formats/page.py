@@ -44,6 +44,7 @@ def as_class_page(report: ClassReport) -> str:
             hardest=overview.hardest(report),
             notes=overview.notes(report),
             middle=overview.middle(report),
+            summary=overview.summary(report),
         )
     )
 
@@ -83,6 +84,7 @@ def _environment() -> Environment:
         "count": view.count,
         "chapter": view.chapter_title,
         "percent": percent,
+        "moment": moment,
         "link": lambda name: quote(f"students/{name}/report.html"),
     }
     return made
@@ -97,3 +99,8 @@ def _finalized(value: object) -> object:
 def percent(points: float, most: float) -> int:
     """0 to 100; 100 where there was nothing to earn, and only for everything."""
     return int(100 * points / most) if most else 100
+
+
+def moment(made_at: str) -> str:
+    """`2026-11-30 08:00 UTC` of ISO 8601."""
+    return f"{made_at[:16].replace('T', ' ')} UTC"
