@@ -15,7 +15,9 @@ from steplib.cli import main
 from steplib.hints import load, next_hint, showing
 from steplib.hints.solution import solution
 from steplib.hints.tasks import find
+from steplib.passes import Passes
 from steplib.paths import ROOT
+from steplib.workfolder import WorkFolder
 
 Golden = Callable[[str, str], None]
 BOOK = Book.load(ROOT)
@@ -139,6 +141,14 @@ def test_the_list_says_what_was_seen(
     golden("hint_list_mine", steps("hint", "2", "--mine", str(folder)))
 
 
+def test_inside_a_working_folder_it_needs_no_name(
+    steps: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert "(1 of 3)" in steps("hint", "2", "double")
+    assert "(2 of 3)" in steps("hint", "2", "double")
+
+
 def test_without_a_folder_the_step_is_chosen(steps: Callable[..., str], golden: Golden) -> None:
     assert "(1 of 3)" in steps("hint", "2", "core.py")
     golden("hint_step", steps("hint", "2", "core.py", "--step", "2"))
@@ -154,12 +164,13 @@ def test_the_solution_comes_on_request(
 
 
 def test_the_solution_comes_after_a_pass(
-    steps: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    steps: Callable[..., str], folder: Path, golden: Golden
 ) -> None:
-    monkeypatch.setattr(showing, "is_passed", lambda *_: True)
+    Passes.load(WorkFolder.load(folder)).note(2, {})
     asked = ("hint", "2", "double", "--mine", str(folder))
     said = [steps(*asked) for _ in range(4)]
     assert ["return x * added()" in text for text in said] == [False, False, False, True]
+    golden("hint_outline_after_a_pass", said[2])
 
 
 def test_watch_gets_the_next_step(made_up: MadeUpBook, folder: Path) -> None:
@@ -167,7 +178,7 @@ def test_watch_gets_the_next_step(made_up: MadeUpBook, folder: Path) -> None:
     failing = "chapter 02, minisgl/ops.py: write double"
     for count in (1, 2, 3, 3):
         assert next_hint(book, 2, folder, failing).count(" of 3)") == count
-    assert "add a number" in next_hint(book, 2, folder, "minisgl/core.py")
+    assert "add a number" in next_hint(book, 2, folder, "minisgl/core.py::middle")
 
 
 def test_of_a_files_tasks_the_first_unwritten_one_is_meant(folder: Path) -> None:

@@ -17,8 +17,8 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     """Without a task the list of them; with one, one step more of its hints."""
     book = Book.load(book_root)
     chapter = book.chapter(args.chapter)
-    folder = WorkFolder.around(Path(args.mine).resolve()).path if args.mine else None
-    shown = shlex.quote(args.mine) if args.mine else None
+    folder = _folder(args.mine)
+    shown = shlex.quote(args.mine or str(folder)) if folder else None
     tasks = load(chapter)
     if not args.task:
         told = showing.table(chapter, tasks, folder)
@@ -33,6 +33,16 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     if folder:
         Seen.load(folder).note(chapter.number, task.name, step)
     return 0
+
+
+def _folder(mine: str | None) -> Path | None:
+    """The folder that is named, or the one in which the command was typed; hints need none."""
+    if mine:
+        return WorkFolder.around(Path(mine).resolve()).path
+    try:
+        return WorkFolder.around(Path.cwd()).path
+    except UserError:
+        return None
 
 
 def _step(args: argparse.Namespace, folder: Path | None, number: int, task: str) -> int:

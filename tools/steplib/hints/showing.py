@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib import starter
+from steplib.errors import UserError
 from steplib.hints.seen import Seen
 from steplib.hints.solution import solution
 from steplib.hints.tasks import STEPS, Task, find, load
+from steplib.passes import has_passed
 from steplib.workfolder import WorkFolder
 
 if TYPE_CHECKING:
@@ -25,7 +27,11 @@ _WIDTH = 88
 def next_hint(book: Book, number: int, folder: Path, symbol_or_file: str) -> str:
     """One step more for the task of a symbol, a file or a stub's error; it is remembered."""
     chapter = book.chapter(number)
-    task = chosen(load(chapter), chapter, symbol_or_file, folder)
+    tasks = load(chapter)
+    try:
+        task = chosen(tasks, chapter, symbol_or_file, folder)
+    except UserError:  # a symbol with nothing to write; its file may have something
+        task = chosen(tasks, chapter, symbol_or_file.partition("::")[0], folder)
     seen = Seen.load(folder)
     step = min(seen.of(number, task.name) + 1, last_step(folder, number))
     seen.note(number, task.name, step)
@@ -52,12 +58,7 @@ def _is_stub(folder: Path, path: str, name: str = r"[\w.]+") -> bool:
 
 def last_step(folder: Path | None, number: int) -> int:
     """The outline; after a recorded pass of the chapter, the solution."""
-    return SOLUTION if folder is not None and is_passed(folder, number) else len(STEPS)
-
-
-def is_passed(folder: Path, number: int) -> bool:
-    """Whether the folder records a pass of the chapter, with the files as they are now."""
-    return False
+    return SOLUTION if folder is not None and has_passed(folder, number) else len(STEPS)
 
 
 def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> Iterator[str]:
@@ -75,7 +76,7 @@ def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> 
     if step < len(STEPS):
         yield f"more hints  {asked}" + ("" if shown else f" --step {step + 1}")
     elif step == len(STEPS):
-        yield f"give up  {asked} --solution"
+        yield f"solution  {asked} --solution"
     if shown:
         yield f"next  python tools/steps.py check {number:02d} --mine {shown}"
 

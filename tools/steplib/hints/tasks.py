@@ -56,11 +56,11 @@ def find(tasks: tuple[Task, ...], chapter: Chapter, word: str) -> list[Task]:
     UserError for a word that means none.
     """
     wanted = _wanted(chapter, word.strip())
-    found = [task for task in tasks if wanted.lower() in set(_words(task))]
+    means = {task: list(_words(task)) for task in tasks}
+    found = [task for task, words in means.items() if wanted.lower() in map(str.lower, words)]
     if found:
         return found
-    known = [word for task in tasks for word in _words(task)]
-    near = did_you_mean(wanted.lower(), known)
+    near = did_you_mean(wanted, [word for words in means.values() for word in words])
     raise UserError(
         f'chapter {chapter.number:02d} has no task "{wanted}".{near} '
         f"All of them: python tools/steps.py hint {chapter.number:02d}"
@@ -78,10 +78,11 @@ def _wanted(chapter: Chapter, word: str) -> str:
 
 
 def _words(task: Task) -> Iterator[str]:
-    """Every word that means the task, in lower case."""
-    yield task.name.lower()
+    """Every word that means the task; upper and lower case are the same."""
+    yield task.name
     for symbol in task.symbols:
-        path, _, name = symbol.lower().partition("::")
-        yield from (symbol.lower(), path, PurePosixPath(path).name)
-        parts = name.split(".")
-        yield from filter(None, (name, parts[0], parts[-1]))
+        path, _, name = symbol.partition("::")
+        yield from (symbol, path, PurePosixPath(path).name)
+        if name:
+            around, own = name.split(".")[0], name.split(".")[-1]
+            yield from (name, around, own, f"{path}::{around}")
