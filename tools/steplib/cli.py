@@ -214,6 +214,23 @@ COMMANDS = (
             _option("--json", metavar="F", help="write what was found as JSON"),
         ),
     ),
+    Command(
+        "regrade",
+        "whose score differs between two gradings, and why",
+        (
+            _option("old", metavar="OLD", help="the --out folder of a grading, or its grades.json"),
+            _option("new", metavar="NEW", help="another one of the same class"),
+        ),
+    ),
+    Command(
+        "similar",
+        "pairs of submissions that are more alike than chance, as a place to look",
+        (
+            _option("--submissions", metavar="DIR", required=True, help="a folder or zip each"),
+            _option("--chapters", metavar="NN-MM", help="what was handed out; default: all"),
+            _option("--html", metavar="F", help="write the regions side by side as a page"),
+        ),
+    ),
     Command("bugs", "which rows of the public bug list have a test"),
 )
 

@@ -25,7 +25,7 @@ def as_student_page(report: SubmissionReport, made_at: str) -> str:
     shown = view.rows(report)
     chapters = [_chapter(number, shown) for number in report.by_chapter()]
     return (
-        _environment()
+        environment()
         .get_template("student.html")
         .render(report=report, made_at=made_at, chapters=chapters, notice=view.notice(report))
     )
@@ -34,7 +34,7 @@ def as_student_page(report: SubmissionReport, made_at: str) -> str:
 def as_class_page(report: ClassReport) -> str:
     """What the instructor gets: students by chapters, how the totals lie, what failed most."""
     return (
-        _environment()
+        environment()
         .get_template("class.html")
         .render(
             report=report,
@@ -69,7 +69,7 @@ def _sums(group: list[Row]) -> dict[str, float]:
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Everything is escaped."""
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),

@@ -1,0 +1,59 @@
+"""`similar --submissions DIR`: pairs of submissions that are more alike than chance."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from steplib import starter
+from steplib.book import Book
+from steplib.errors import UserError
+from steplib.grading import intake
+from steplib.grading.similar import pairs, prints, report
+from steplib.paths import write_atomically
+
+
+def run(book_root: Path, args: argparse.Namespace) -> int:
+    """Always 0: to be alike is no failure."""
+    book = Book.load(book_root)
+    handed_out = _handed_out(book, _numbers(book, args.chapters))
+    sources, left_out = _sources(Path(args.submissions))
+    everybody = [prints.read(name, files, handed_out) for name, files in sources.items()]
+    found = pairs.compare(everybody, prints.all_grams(handed_out))
+    for line in report.lines(found, left_out):
+        print(line)
+    if args.html:
+        write_atomically(Path(args.html), report.as_page(found, sources, left_out))
+        print(f"side by side: {args.html}")
+    return 0
+
+
+def _numbers(book: Book, wanted: str | None) -> list[int]:
+    """`07-11` or `07`; every chapter for None."""
+    if wanted is None:
+        return [chapter.number for chapter in book.chapters]
+    first, _, last = wanted.partition("-")
+    start, end = book.chapter(first).number, book.chapter(last or first).number
+    if start > end:
+        raise UserError(f"--chapters {wanted}: the first chapter comes after the last.")
+    return [chapter.number for chapter in book.chapters if start <= chapter.number <= end]
+
+
+def _handed_out(book: Book, numbers: list[int]) -> set[bytes]:
+    """All that `start` lays for these chapters, the book's own files of the chapters before too."""
+    laid = [starter.contents(book, number) for number in numbers]
+    return {data for files in laid for path, data in files.items() if path.endswith(".py")}
+
+
+def _sources(folder: Path) -> tuple[dict[str, dict[str, bytes]], list[str]]:
+    """The Python files of each submission, and a sentence for each that can't be read."""
+    sources, left_out = {}, []
+    for place in intake.submissions(folder):
+        name = intake.name_of(place)
+        try:
+            files = intake.take(place).files
+        except intake.Refused as reason:
+            left_out.append(f"{name} is left out: {reason}")
+        else:
+            sources[name] = {path: data for path, data in files.items() if path.endswith(".py")}
+    return sources, left_out
