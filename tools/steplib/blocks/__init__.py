@@ -32,6 +32,7 @@ KINDS = {
     "differences": Kind("differences [NN]", "differences", "a box for each difference"),
     "measured": Kind("measured NAME", "measured", "a table of a committed result"),
     "figure": Kind("figure NAME", "figure", "a drawing with its alternative text"),
+    "exercises": Kind("exercises [NN]", "exercises", "a chapter's exercises, or all of them"),
     "chapters": Kind("chapters", "learning", "the learning path by stage"),
     "roadmap": Kind("roadmap", "roadmap", "every chapter and what it adds"),
     "upstream-files": Kind("upstream-files", "upstream_files", "each official file's chapter"),
