@@ -365,6 +365,46 @@ def judge_the_cache_keeps_k_and_v_of_each_layer_and_token(seed, got):
         equal(shapes, {"0": want, "1": want}, f"K and V by layer after {tokens} tokens")
 
 
+def probe_new_k_and_v_follow_the_earlier_ones(seed):
+    from minimal_engine import MinimalEngine
+
+    with written(SMALL, make_weights(seed, SMALL)) as folder:
+        engine, cache = MinimalEngine(folder), {}
+        engine.forward([3, 1, 4], cache)
+        first = [t.tolist() for t in cache[0]]
+        engine.forward([1, 5], cache)
+        return {"first": first, "then": [t.tolist() for t in cache[0]]}
+
+
+def judge_new_k_and_v_follow_the_earlier_ones(seed, got):
+    for name, first, then in zip("KV", got["first"], got["then"], strict=True):
+        equal([len(first), len(then)], [3, 5], f"tokens in {name}")
+        equal(then[:3], first, f"{name} of the first three tokens, after two more")
+
+
+def probe_generate_computes_each_token_once_unless_the_cache_is_off(seed):
+    from minimal_engine import MinimalEngine
+
+    found = {}
+    with written(SMALL, make_weights(seed, SMALL)) as folder:
+        engine = MinimalEngine(folder)
+        for name, choice in (("default", {}), ("off", {"use_cache": False})):
+            lengths = found[name] = []
+
+            def forward(ids, cache, lengths=lengths):
+                lengths.append(len(ids))
+                return MinimalEngine.forward(engine, ids, cache)
+
+            with patch.object(engine, "forward", forward):
+                list(engine.generate([3, 1, 4], 3, **choice))
+    return found
+
+
+def judge_generate_computes_each_token_once_unless_the_cache_is_off(seed, got):
+    equal(got["default"], [3, 1, 1], "tokens of each step, by default")
+    equal(got["off"], [3, 4, 5], "tokens of each step, without the cache")
+
+
 def probe_the_answer_is_checked_against_another_process(seed):
     import minimal_engine
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -131,6 +133,25 @@ def judge_the_pool_has_the_shape_dtype_and_place_that_were_asked_for(seed, got):
         equal(kinds, [dtype, dtype, device], "dtype of the pool, of a layer's K, and device")
         equal(place, device, "device of a layer's V")
         equal(layers, LAYERS, "number of layers")
+
+
+def probe_the_pool_takes_no_more_memory_than_its_k_and_v(seed):
+    return [pool(size).k_cache(0).untyped_storage().nbytes() for size in PAGE_SIZES]
+
+
+def judge_the_pool_takes_no_more_memory_than_its_k_and_v(seed, got):
+    values = [2 * LAYERS * PAGES * size * HEADS * DIM for size in PAGE_SIZES]
+    equal(got, [4 * count for count in values], "bytes at page sizes 1, 4 and 16")
+
+
+def probe_more_ranks_than_kv_heads_hold_one_head_each(seed):
+    ranks = "minisgl.kvcache.mha_pool.get_tp_info"
+    with patch(ranks, return_value=SimpleNamespace(rank=0, size=2 * HEADS)):
+        return pool(1).k_cache(0).shape[-2]
+
+
+def judge_more_ranks_than_kv_heads_hold_one_head_each(seed, got):
+    equal(got, 1, "kv heads of a rank, where two ranks share each head")
 
 
 def probe_values_are_stored_in_the_dtype_of_the_pool(seed):

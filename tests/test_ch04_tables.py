@@ -53,6 +53,17 @@ def judge_a_row_that_was_given_back_can_be_had_again(seed, got):
     equal(got, [True, 1, 0], "the same row again, and free rows before and after")
 
 
+def probe_every_row_can_be_given_back(seed):
+    manager = tables()
+    taken = [manager.allocate() for _ in range(3)]
+    errors = [error_of(lambda row=row: manager.free(row)) for row in taken]
+    return [errors, sorted(manager.allocate() for _ in range(3))]
+
+
+def judge_every_row_can_be_given_back(seed, got):
+    equal(got, [[None] * 3, [0, 1, 2]], "errors, and the rows that can be had afterwards")
+
+
 def probe_a_row_cant_be_given_back_twice(seed):
     manager = tables()
     row = manager.allocate()

@@ -83,11 +83,15 @@ def judge_a_request_is_limited_by_the_model_or_the_override(seed, got):
     equal(got[2], [2000, 2000, 1024, 3, 1024], "limits by the model's 1024 positions")
 
 
-def with_memory(start: int, after: int, cap: int | None = None, **settings: Any) -> Any:
+def with_memory(
+    start: int, after: int, cap: int | None = None, ranks: int = 1, **settings: Any
+) -> Any:
     """An engine's page count where `start` bytes are free at first and `after` from then on.
 
     cap: the most that the pool may take of a CPU's memory; the engine is then on the CPU.
+    ranks: how many share the kv heads.
     """
+    from minisgl.distributed.info import DistributedInfo
     from minisgl.engine import engine as module
 
     answers = iter([start])
@@ -96,6 +100,7 @@ def with_memory(start: int, after: int, cap: int | None = None, **settings: Any)
         mock.patch.object(module, "free_memory", lambda device: next(answers, after)),
         mock.patch.object(module, "CPU_POOL_BYTES", cap or module.CPU_POOL_BYTES),
         mock.patch.object(module, "default_device", place),
+        mock.patch.object(module, "get_tp_info", lambda: DistributedInfo(0, ranks)),
     ):
         return engine(**settings).num_pages
 
@@ -109,6 +114,7 @@ def probe_the_pool_takes_its_share_of_the_memory_that_the_weights_left(seed):
         "bfloat16": with_memory(start, after, memory_ratio=0.5, dtype=torch.bfloat16),
         "more is free": with_memory(start, start + 3 * TOKEN_BYTES, memory_ratio=0.5),
         "the cap of a CPU": with_memory(start, after, cap=70 * TOKEN_BYTES),
+        "two ranks a kv head": with_memory(start, after, memory_ratio=0.5, ranks=8),
         "an override": with_memory(start, after, memory_ratio=0.5, num_page_override=7),
     }
 
@@ -121,6 +127,7 @@ def judge_the_pool_takes_its_share_of_the_memory_that_the_weights_left(seed, got
         "bfloat16": 2 * 400,
         "more is free": 500,
         "the cap of a CPU": 70,
+        "two ranks a kv head": 4 * 400,
         "an override": 7,
     }
     equal(got, want, "number of pages")
@@ -231,11 +238,13 @@ def probe_settings_have_defaults_and_cant_be_changed(seed):
     made = config()
     names = ("attention_backend", "page_size", "memory_ratio", "use_dummy_weight")
     change = error_of(lambda: setattr(made, "page_size", 2))
-    return [[getattr(made, name) for name in names], change]
+    most = type(made)(made.model_path, made.tp_info, made.dtype).max_running_req
+    return [[getattr(made, name) for name in names], change, most]
 
 
 def judge_settings_have_defaults_and_cant_be_changed(seed, got):
     equal(got[0], ["auto", 1, 0.9, False], "backend, page size, memory ratio, dummy weights")
+    equal(got[2], 256, "requests at once")
     refused(got[1], "a change of page_size", "page_size", kind="FrozenInstanceError")
 
 

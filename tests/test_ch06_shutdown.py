@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -46,3 +47,15 @@ def probe_a_second_shutdown_changes_nothing(seed):
 
 def judge_a_second_shutdown_changes_nothing(seed, got):
     equal(got, [None, None], "errors of two shutdowns")
+
+
+def probe_shutdown_waits_for_the_device_before_it_frees_anything(seed):
+    made, seen = engine(), []
+    waits = "minisgl.engine.engine.synchronize"
+    with patch(waits, lambda device: seen.append([device.type, hasattr(made, "model")])):
+        made.shutdown()
+    return [seen, made.device.type]
+
+
+def judge_shutdown_waits_for_the_device_before_it_frees_anything(seed, got):
+    equal(got[0], [[got[1], True]], "the device that is waited for, and whether the model is there")

@@ -47,6 +47,7 @@ KINDS = {
     ],
     "wrong constant": [
         ("x = 7\n", "x = 8"),
+        ("x = -1\n", "x = -2"),
         ("x = True\n", "x = False"),
         ("x = 0.5\n", "x = 1.0"),
         ("x = a == 'b'\n", "x = a == 'b?'"),

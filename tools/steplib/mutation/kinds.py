@@ -23,7 +23,7 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.IsNot: (r"\bis\s+not\b", "is"), ast.In: (r"\bin\b", "not in"),
     ast.NotIn: (r"\bnot\s+in\b", "in"),
 }  # fmt: skip
-_EVEN = {"min", "max", "add", "mul", "minimum", "maximum", "equal", "gcd"}  # in either order
+_EVEN = {"min", "max", "add", "mul", "minimum", "maximum", "equal", "gcd", "transpose"}  # in either order
 
 
 def operator(source: Source, place: Place) -> Iterator[Edits]:
@@ -36,6 +36,8 @@ def operator(source: Source, place: Place) -> Iterator[Edits]:
         case ast.BoolOp(op=op, values=values):
             for left, right in zip(values, values[1:], strict=False):
                 yield from _swapped(source, op, left, right)
+        case ast.UnaryOp(operand=ast.Constant()):
+            return  # a negative number is one constant
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
             old, new = _OPERATORS[type(op)]
             edit = source.word(old, source.start(place.node), source.start(operand), new)
@@ -117,7 +119,7 @@ def dropped_statement(source: Source, place: Place) -> Iterator[Edits]:
             yield (source.over(place.node, "pass"),)
         case ast.AnnAssign(target=target, value=ast.expr()) if _is_seen(target):
             yield (source.over(place.node, "pass"),)
-        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) not in ("None", "False"):
             yield (source.over(place.node, "return None"),)
 
 
