@@ -45,14 +45,15 @@ def failure_lines(chapter: ChapterResults, result: Result) -> Iterator[str]:
     place = f"check {list(says).index(result.check) + 1} of {len(says)}"
     yield f"{result.verdict.upper()}  chapter {chapter.name}, {place}: {says[result.check]}"
     for finding in result.findings[:_MORE]:
-        yield from _finding_lines(finding)
+        yield from finding_lines(finding)
     if len(result.findings) > _MORE:
         yield f"  and {len(result.findings) - _MORE} more"
     yield f"  read      {result.read or chapter.page}"
     yield f"  next      {result.next_command}"
 
 
-def _finding_lines(finding: Finding) -> Iterator[str]:
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """What is wrong, what was expected and what came."""
     where = f"{finding.where}: " if finding.where else ""
     yield f"  {where}{finding.message}" + (f" {finding.mend}" if finding.mend else "")
     if finding.expected is not None:
