@@ -91,6 +91,22 @@ def judge_auto_and_torch_give_the_torch_backend(seed, got):
     truth("torch" in got[1], "torch is listed", got[1])
 
 
+def probe_cudnn_is_out_of_the_choice_of_kernels(seed):
+    from minisgl.attention import create_attention_backend
+
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    try:
+        create_attention_backend("torch", model_config())
+        return torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def judge_cudnn_is_out_of_the_choice_of_kernels(seed, got):
+    equal(got, False, "cuDNN, which plans anew for every length, may be chosen")
+
+
 def probe_one_log_line_says_what_was_asked_for_and_what_is_used(seed):
     from minisgl.attention import create_attention_backend
 

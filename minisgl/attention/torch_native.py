@@ -103,6 +103,8 @@ class TorchAttentionBackend(BaseAttnBackend):
     def __init__(self, config: ModelConfig) -> None:
         self._ctx = get_global_ctx()
         self._windows = config.layer_windows
+        # of a GPU's kernels cuDNN's are planned anew for each length, and every token has another
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
     def prepare_metadata(self, batch: Batch) -> None:
         reqs, device = batch.padded_reqs, self._ctx.page_table.device

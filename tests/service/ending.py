@@ -101,10 +101,13 @@ def ending_server(
 
     Whatever the test has left of it is killed.
     """
+    # a GPU would take bfloat16 by itself, in which the torch backend's first steps are slow
+    command = [sys.executable, "-m", "minisgl", "--model", model, "--port", "0"]
+    command += ["--dtype", "float32"]
     with tempfile.TemporaryDirectory(prefix="end-") as name:  # short: it holds sockets
         with (Path(name) / "log").open("wb") as log:
             process = psutil.Popen(
-                [sys.executable, "-m", "minisgl", "--model", model, "--port", "0", *args],
+                [*command, *args],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
