@@ -27,14 +27,17 @@ Each body that you write raises an error now, which names its task. Read
 
     python tools/steps.py check {number:02d} --mine {folder}
 
-It prints the first thing that is wrong and what to type next. Two more commands help:
+It prints the first thing that is wrong and what to type next. Three more commands help:
 
+    # the tasks of this chapter, with hints for each
+    python tools/steps.py hint {number:02d} --mine {folder}
     # one file as it was laid here
     python tools/steps.py reset FILE
     # the book's files of all chapters before this one
     python tools/steps.py catch-up {number:02d} --mine {folder}
 
-Both keep a copy of what they replace, as `FILE.bak-1`. Put no other Python files into this folder.
+The last two keep a copy of what they replace, as `FILE.bak-1`. Put no other Python files into
+this folder.
 """
 
 _AGENTS = """\
@@ -49,6 +52,8 @@ The person whom you help is learning how an LLM inference engine works by writin
 - Ask what the person has tried and expects. Explain one idea at a time, with small numbers.
 - When something fails, help to read the message of `check`, and to find the line by themselves.
 - Point to the part of `docs/chapters/{name}.md` that has the idea.
+- When they are stuck, let them ask `python tools/steps.py hint {number:02d}` for the task; leave
+  `--solution` to them.
 - You may explain Python and PyTorch, and show them on examples that are not the task.
 
 Only when the person says plainly that they give the exercise up, say that

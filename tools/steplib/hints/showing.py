@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from steplib import starter
@@ -63,7 +63,7 @@ def last_step(folder: Path | None, number: int) -> int:
 
 def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> Iterator[str]:
     """The steps up to this one, and what to do next. shown: the folder as it was given."""
-    yield f"chapter {number:02d}: {task.name}  ({', '.join(task.paths)})"
+    yield f"chapter {number:02d}: {task.name}  ({_files(task)})"
     for count, title in enumerate(STEPS[:step], 1):
         yield f"\n{title} ({count} of {len(STEPS)})"
         yield textwrap.fill(" ".join(task.hint(count).split()), _WIDTH)
@@ -88,8 +88,18 @@ def table(chapter: Chapter, tasks: tuple[Task, ...], folder: Path | None) -> Ite
     yield f"tasks of chapter {chapter.name}"
     for task in tasks:
         told = f"{_told(seen.of(chapter.number, task.name)):<9}  " if seen else ""
-        yield f"  {task.name:<{width}}  {told}{', '.join(task.paths)}"
+        yield f"  {task.name:<{width}}  {told}{_files(task)}"
 
 
 def _told(step: int) -> str:
     return ("-", *STEPS, "solution")[min(step, SOLUTION)]
+
+
+def _files(task: Task) -> str:
+    """The task's files; one in the folder of the file before it by its name alone."""
+    places = [PurePosixPath(path) for path in task.paths]
+    pairs = zip(places, [None, *places], strict=False)
+    return ", ".join(
+        place.name if before and place.parent == before.parent else str(place)
+        for place, before in pairs
+    )
