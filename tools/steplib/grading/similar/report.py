@@ -37,7 +37,7 @@ def _told(pair: Pair) -> Iterator[str]:
     first, second = map(plain, pair.names)
     shares = [percent(share) for share in pair.shares]
     yield f"{percent(pair.score)}  {first} and {second}"
-    yield f"     in both: {shares[0]} of {first}, {shares[1]} of {second}, each without the starter"
+    yield f"     {shares[0]} of what {first} wrote, {shares[1]} of what {second} wrote"
     for here, there in pair.regions[:_MOST_REGIONS]:
         yield f"     {_place(here)}  ~  {_place(there)}"
     if len(pair.regions) > _MOST_REGIONS:
