@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib import checks, mine, minechecks, pairs
+from steplib.check import default_jobs
 from steplib.commands.check import context
 from steplib.context import test_files
 from steplib.errors import UserError
@@ -80,8 +80,16 @@ class _Batch:
 class Quick:
     """Holds warm processes; `begin` starts a run on the files as they are then."""
 
-    def __init__(self, book: Book, folder: Path, wanted: str | None, shown: str) -> None:
+    def __init__(
+        self,
+        book: Book,
+        folder: Path,
+        wanted: str | None,
+        shown: str,
+        make: Callable[[Path], Warm | Launcher] = Warm if sys.platform == "linux" else Launcher,
+    ) -> None:
         self.book, self.folder, self.wanted, self.shown = book, folder, wanted, shown
+        self.make = make
         self.last_failed: str | None = None
         self.seconds: dict[str, float] = {}
 
@@ -91,8 +99,7 @@ class Quick:
         for folder in Lineup.of(self.book).present:
             if folder.name not in (REAL, OPTIONAL):
                 (models / folder.name).symlink_to(folder.resolve())
-        kind = Warm if sys.platform == "linux" else Launcher
-        self.lanes = [kind(models) for _ in range(min(2, os.cpu_count() or 1))]
+        self.lanes = [self.make(models) for _ in range(min(2, default_jobs()))]
         return self
 
     def __exit__(self, *_: object) -> None:
