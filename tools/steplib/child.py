@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,8 @@ def serve(first: dict[str, Any]) -> None:
     with models_refused():
         for name in first["preload"]:
             __import__(name)
+    if "limits" in first:
+        _limit(first["limits"])
     send = channel(first["fd"], first["nonce"])
     send("ready")
     while (job := _next_line()) is not None:
@@ -64,7 +68,28 @@ def serve(first: dict[str, Any]) -> None:
         if pid == 0:
             _work(job, first["fd"])
         send("started", pid=pid)
-        send("exit", status=os.waitstatus_to_exitcode(_wait(pid)))
+        status = os.waitstatus_to_exitcode(_wait(pid))
+        if first.get("is_alone"):
+            _end_all_others()
+        send("exit", status=status)
+
+
+def _limit(limits: dict[str, int]) -> None:
+    """No job can lift these; and when memory runs out all the same, the jobs are ended first."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    for name, limit in limits.items():
+        resource.setrlimit(getattr(resource, name), (limit, limit))
+
+
+def _end_all_others() -> None:
+    """Kill what a job left behind. Only as the first process of a namespace of our own."""
+    if (os.getpid(), os.getppid()) in ((1, 0), (2, 1)):
+        with suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 def _work(job: dict[str, Any], fd: int) -> None:

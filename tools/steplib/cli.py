@@ -215,6 +215,19 @@ COMMANDS = (
         ),
     ),
     Command(
+        "grade",
+        "grade what a class handed in: a sandbox for each submission, reports in several formats",
+        (
+            _option("--submissions", metavar="DIR", required=True, help="a folder or zip each"),
+            _option("--chapters", metavar="NN-MM", help="what was to be written"),
+            _option("--exercises", metavar="K", nargs="+", help="exercises that were to be solved"),
+            _option("--out", metavar="DIR", required=True, help="where the reports go"),
+            _option("-j", "--jobs", metavar="N", type=int, help="submissions side by side"),
+            _option("--seed", metavar="S", type=int, default=0, help="the base of all seeds"),
+            _option("--fresh", action="store_true", help="do not use cached results"),
+        ),
+    ),
+    Command(
         "regrade",
         "whose score differs between two gradings, and why",
         (

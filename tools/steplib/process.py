@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -71,15 +71,22 @@ class Launcher:
 
 
 def spawn(
-    environment: dict[str, str], folder: Path, write: int, python: str = sys.executable
+    environment: dict[str, str],
+    folder: Path,
+    write: int,
+    python: str = sys.executable,
+    inside: Sequence[str] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a child in its own process group; `write` is its end of the private pipe."""
+    """Start a child in its own process group; `write` is its end of the private pipe.
+
+    inside: a command that runs the child in a sandbox.
+    """
     pipe = subprocess.PIPE
     try:
         if _halted.is_set():
             raise UserError("the run was stopped.")
         child = subprocess.Popen(
-            [python, "-I", "-u", str(_CHILD)],
+            [*inside, python, "-I", "-u", str(_CHILD)],
             stdin=pipe, stdout=pipe, stderr=pipe, env=environment, cwd=folder,
             pass_fds=(write,), start_new_session=True,
         )  # fmt: skip

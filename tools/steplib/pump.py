@@ -14,6 +14,7 @@ class Pump:
 
     def __init__(self, records: int, stdout: int, stderr: int) -> None:
         self.selector = selectors.DefaultSelector()
+        self.taken = 0  # bytes of all three, also of what was not kept
         self.raw = {"records": bytearray(), "stdout": bytearray(), "stderr": bytearray()}
         pipes = (("records", records), ("stdout", stdout), ("stderr", stderr))
         for name, fd in pipes:
@@ -31,6 +32,7 @@ class Pump:
                 piece = os.read(key.fd, 1 << 16)
                 if not piece:
                     self.selector.unregister(key.fd)
+                self.taken += len(piece)
                 buffer = self.raw[key.data]
                 if key.data == "records" or len(buffer) < _OUTPUT_LIMIT:
                     buffer += piece
@@ -52,6 +54,7 @@ class Pump:
         piece = b""
         with suppress(BlockingIOError):
             piece = os.read(key.fd, 1 << 16)
+        self.taken += len(piece)
         if len(self.raw[key.data]) < _OUTPUT_LIMIT:
             self.raw[key.data] += piece
         return bool(piece)

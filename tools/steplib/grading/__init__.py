@@ -1,1 +1,1 @@
-"""Grading: many submissions, run in a sandbox, judged outside of it, and told in several formats."""
+"""Grading: submissions are run in a sandbox, judged outside of it, and told in several formats."""

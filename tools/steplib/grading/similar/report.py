@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from steplib.grading.formats.page import environment
@@ -91,5 +92,5 @@ def _side(span: Span, files: Mapping[str, bytes]) -> dict[str, str]:
     text = files[span.path].decode(errors="replace").splitlines()
     first, last = span.lines
     cut = text[first - 1 : min(last, first - 1 + _MOST_LINES)]
-    rest = ["..."] if last - first + 1 > _MOST_LINES else []
-    return {"place": _place(span), "code": "\n".join([*cut, *rest])}
+    rest = ["", "(cut here)"] if last - first + 1 > _MOST_LINES else []
+    return {"place": _place(span), "code": dedent("\n".join([*cut, *rest]))}

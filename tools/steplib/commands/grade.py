@@ -1,0 +1,60 @@
+"""`grade --submissions DIR --chapters NN-MM --out DIR`: grade what a class handed in."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from steplib.book import Book
+from steplib.check import default_jobs
+from steplib.errors import UserError
+from steplib.exercises.exercise import find
+from steplib.grading import isolation
+from steplib.grading.course import Course
+from steplib.grading.exam import Exam
+from steplib.grading.output import write_all
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def run(book_root: Path, args: argparse.Namespace) -> int:
+    """0 when everybody could be graded, whatever they got; 1 when the tool failed at somebody."""
+    book = Book.load(book_root)
+    exercises = [word for text in args.exercises or () for word in text.split(",") if word]
+    exam = Exam(
+        book.root, chapters(book, args.chapters),
+        tuple(find(book, wanted).id for wanted in exercises), args.seed,
+    )  # fmt: skip
+    if not exam.chapters and not exam.exercises:
+        raise UserError("name what to grade: --chapters NN-MM, --exercises K, or both.")
+    jobs = default_jobs() if args.jobs is None else args.jobs
+    if jobs < 1:
+        raise UserError(f"-j {jobs}: at least one submission must be graded at a time.")
+    kind = isolation.strictest()
+    print(f"sandbox: {kind}")
+    if kind in isolation.WARNINGS:
+        print(f"warning: {isolation.WARNINGS[kind]}")
+    course = Course(exam, jobs, lambda line: print(line, flush=True), args.fresh)
+    report = course.graded(Path(args.submissions))
+    out = Path(args.out)
+    write_all(report, out)
+    print(f"{len(report.submissions)} reports are in {out}; look at {out / 'index.html'}")
+    for name in course.broken:
+        print(f"not graded: {name}; see {out / 'students' / name / 'report.json'}")
+    return 1 if course.broken else 0
+
+
+def chapters(book: Book, wanted: str | None) -> tuple[int, ...]:
+    """The chapters of "07", "07-11" or "07,09-11", in order; none for None."""
+    found: set[int] = set()
+    for part in (wanted or "").split(",") if wanted else ():
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise UserError(f'--chapters {wanted}: write it as 07, 07-11 or "07,09-11".')
+        first = book.chapter(match[1]).number
+        last = book.chapter(match[2]).number if match[2] else first
+        if last < first:
+            raise UserError(f"--chapters {part}: the first one comes after the last one.")
+        found |= {c.number for c in book.chapters if first <= c.number <= last}
+    return tuple(sorted(found))
