@@ -8,6 +8,7 @@ from pathlib import Path
 from steplib import starter
 from steplib.book import Book
 from steplib.errors import UserError
+from steplib.exercises import every
 from steplib.grading import intake
 from steplib.grading.similar import pairs, prints, report
 from steplib.paths import write_atomically
@@ -40,9 +41,11 @@ def _numbers(book: Book, wanted: str | None) -> list[int]:
 
 
 def _handed_out(book: Book, numbers: list[int]) -> set[bytes]:
-    """All that `start` lays for these chapters, the book's own files of the chapters before too."""
+    """All that `start` and `exercise start` lay, the book's own files of earlier chapters too."""
     laid = [starter.contents(book, number) for number in numbers]
-    return {data for files in laid for path, data in files.items() if path.endswith(".py")}
+    files = {data for tree in laid for path, data in tree.items() if path.endswith(".py")}
+    exercises = [it.starter.read_bytes() for it in every(book) if it.chapter.number in numbers]
+    return {*files, *exercises}
 
 
 def _sources(folder: Path) -> tuple[dict[str, dict[str, bytes]], list[str]]:
