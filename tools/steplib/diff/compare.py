@@ -33,8 +33,10 @@ class Change:
     later: int | None = None
 
     @property
-    def is_private(self) -> bool:
-        return not all(map(is_public, self.name.split(".")))
+    def is_aside(self) -> bool:
+        """A private name that only one side has: how one's own helpers are cut is free."""
+        is_private = not all(map(is_public, self.name.split(".")))
+        return is_private and self.kind in ("missing", "extra") and not self.is_explained
 
     @property
     def is_explained(self) -> bool:
@@ -51,6 +53,7 @@ class FileChanges:
     is_same: bool = False
 
     def of(self, *kinds: Kind) -> list[Change]:
+        """The changes of some kinds."""
         return [change for change in self.changes if change.kind in kinds]
 
 

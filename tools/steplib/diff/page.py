@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from steplib.diff.compare import Comparison
 from steplib.diff.hunks import Hunk, Row
-from steplib.diff.words import LABELS, summary
+from steplib.diff.words import LABELS, asides, summary
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -36,7 +36,7 @@ def page(found: Comparison) -> str:
     )
     jinja.filters |= {"pairs": lambda hunk: list(pairs(hunk)), "anchor": anchor, "begun": begun}
     template = jinja.get_template("page.html")
-    return template.render(found=found, labels=LABELS, summary=summary(found))
+    return template.render(found=found, labels=LABELS, asides=asides, summary=summary(found))
 
 
 def pairs(hunk: Hunk) -> Iterator[Pair]:

@@ -19,7 +19,7 @@ def against_reference(book: MyBook, chapter: Chapter, is_all: bool) -> Compariso
     """The chapter's files, or all of the folder; the reference is the folder's newest chapter."""
     newest = book.newest
     files = [_file(book, file) for file in in_scope(book, chapter, is_all)]
-    title = f"chapter {chapter.name}: your files and the reference"
+    title = f"Chapter {chapter.number:02d}, {chapter.title}: your files and the reference"
     notes = [*_other_files(book)]
     if newest.number != chapter.number:
         notes.append(f"your folder is at chapter {newest.number:02d}, and so is the reference here")

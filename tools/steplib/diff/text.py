@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from steplib.diff.compare import Change, Comparison, FileChanges
 from steplib.diff.hunks import Hunk
-from steplib.diff.words import LABELS, place, summary
+from steplib.diff.words import LABELS, asides, place, summary
 
 _COLORS = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m", "#": "\x1b[1m"}
 _WIDTH, _LONGEST = 16, 94
@@ -58,17 +58,12 @@ def _file(found: Comparison, file: FileChanges, paint: Paint) -> Iterator[str]:
 
 def _changes(found: Comparison, changes: list[Change], paint: Paint) -> Iterator[str]:
     """Names first, diffs last; private names are told apart, for they are one's own affair."""
-    unwritten = [change.name for change in changes if change.kind == "unwritten"]
-    if unwritten:
-        yield from _beside(LABELS["unwritten"], ", ".join(unwritten))
+    for label, names in asides(changes):
+        yield from _beside(label, names)
     for kind in ("missing", "extra"):
-        of_kind = [change for change in changes if change.kind == kind]
-        private = [c.name for c in of_kind if c.is_private and not c.is_explained]
-        for change in of_kind:
-            if change.name not in private:
+        for change in changes:
+            if change.kind == kind and not change.is_aside:
                 yield from _named(change)
-        if private:
-            yield from _beside(LABELS[kind], ", ".join(private) + " (private)")
     for change in changes:
         if change.kind == "signature":
             yield from _signature(found, change)

@@ -45,7 +45,8 @@ def against_upstream(
         side = _Side(book, found.catalogue(), found.sources)
         notes += _commit(found)
     files = tuple(side.file(file.path) for file in in_scope(book, chapter, is_all))
-    title = f"chapter {chapter.name}: your files and mini-sglang at {side.upstream.commit[:12]}"
+    whose = f"mini-sglang at {side.upstream.commit[:12]}"
+    title = f"Chapter {chapter.number:02d}, {chapter.title}: your files and {whose}"
     return Comparison(title, "upstream", files, tuple(notes))
 
 
@@ -104,7 +105,11 @@ class _Side:
         if change.kind == "body":
             names.add(change.name.rpartition(".")[0])
         wanted = {f"{path}::{name}" for name in names if name} or {path}
-        reasons = tuple(entry for entry in self.listing.difference if entry.symbol in wanted)
+        reasons = tuple(
+            entry
+            for entry in self.listing.difference
+            if entry.symbol in wanted and (change.kind == "body" or not entry.behavior)
+        )
         later = self._later(path, change.name) if change.kind == "missing" else None
         return replace(change, reasons=reasons, later=later)
 

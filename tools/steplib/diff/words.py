@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from steplib.diff.compare import Comparison
+from collections.abc import Iterable
+
+from steplib.diff.compare import Change, Comparison
 from steplib.diff.hunks import Hunk
 
 LABELS = {
@@ -43,8 +45,19 @@ def summary(found: Comparison) -> str:
 
 
 def place(hunk: Hunk) -> str:
-    """`line 12, theirs 20`: where the rows begin in either file."""
+    """`your line 12, their line 20`: where the rows begin in either file."""
     ours = next((row.ours for row in hunk if row.ours), None)
     theirs = next((row.theirs for row in hunk if row.theirs), None)
-    parts = [f"yours {ours}" if ours else "", f"theirs {theirs}" if theirs else ""]
-    return "line " + ", ".join(filter(None, parts))
+    parts = [f"your line {ours}" if ours else "", f"their line {theirs}" if theirs else ""]
+    return ", ".join(filter(None, parts))
+
+
+def asides(changes: Iterable[Change]) -> list[tuple[str, str]]:
+    """What is told in one line each: bodies that are not written yet, private names of one side."""
+    by_label: dict[str, list[str]] = {}
+    for change in changes:
+        if change.kind == "unwritten":
+            by_label.setdefault(LABELS["unwritten"], []).append(change.name)
+        elif change.is_aside:
+            by_label.setdefault(f"{LABELS[change.kind]}, private", []).append(change.name)
+    return [(label, ", ".join(names)) for label, names in by_label.items()]

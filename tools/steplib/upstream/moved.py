@@ -52,20 +52,21 @@ def _file(path: str, old: Facts | None, new: Facts) -> Iterator[Move]:
         yield Move(path, "added")
         return
     if old["exports"] != new["exports"]:
-        yield Move(path, "changed", _exports(old), _exports(new))
+        yield Move(f"{path}::__all__", "changed", _exports(old), _exports(new))
     if not path.endswith(".py"):
         return
     ours, theirs = _symbols(old), _symbols(new)
     for name, (head, lines) in theirs.items():
         symbol = f"{path}::{name}"
         if name not in ours:
-            yield Move(symbol, "added", after=head)
+            if _owner(name) not in theirs or _owner(name) in ours:  # else its class is told of
+                yield Move(symbol, "added", after=head)
         elif ours[name][0] != head:
             yield Move(symbol, "changed", ours[name][0], head)
         elif ours[name][1] != lines:
             yield Move(symbol, "moved", _span(ours[name][1]), _span(lines))
     for name, (head, _) in ours.items():
-        if name not in theirs:
+        if name not in theirs and not (_owner(name) in ours and _owner(name) not in theirs):
             yield Move(f"{path}::{name}", "removed", before=head)
 
 
@@ -81,9 +82,13 @@ def _lines(symbols: list[dict[str, Any]], prefix: str) -> Iterator[tuple[str, Li
         yield from _lines(symbol.get("methods", []), f"{symbol['name']}.")
 
 
+def _owner(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
 def _exports(file: Facts) -> str:
     return "no __all__" if file["exports"] is None else f"__all__ = {file['exports']}"
 
 
 def _span(lines: Lines) -> str:
-    return f"lines {lines[0]} to {lines[1]}"
+    return f"{lines[0]}-{lines[1]}" if lines[1] > lines[0] else str(lines[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, get_args
@@ -13,6 +14,7 @@ from steplib.upstream.touched import Place, unlisted
 if TYPE_CHECKING:
     from steplib.upstream.moved import Move, Moved
 
+_WIDTH = 90
 _LISTING = "tools/steplib/data/upstream_files.toml"
 
 
@@ -27,10 +29,9 @@ def lines(found: Moved, places: list[Place], notes: list[str]) -> Iterator[str]:
     for path, moves in groupby(found.moves, key=lambda move: move.path):
         yield ""
         yield path
-        yield from (f"  {line}" for move in moves for line in _move(move))
+        yield from (f"  {line}" for line in _file(list(moves)))
     yield from _touched(places)
-    for path in unlisted(found):
-        yield f"{_LISTING}: bring it up to date for {path}"
+    yield from _unlisted(found)
 
 
 def _counts(found: Moved) -> str:
@@ -38,16 +39,27 @@ def _counts(found: Moved) -> str:
     return ", ".join(counts) or "nothing moved"
 
 
+def _file(moves: list[Move]) -> Iterator[str]:
+    """Each change; then what only stands on other lines, all together."""
+    for move in moves:
+        if move.kind != "moved":
+            yield from _move(move)
+    moved = [m for m in moves if m.kind == "moved"]
+    told = ", ".join(f"{_name(m)} ({m.before} to {m.after})" for m in moved)
+    for at, row in enumerate(textwrap.wrap(told, _WIDTH, break_on_hyphens=False)):
+        yield f"{'moved' if not at else '':<8} {row}"
+
+
 def _move(move: Move) -> Iterator[str]:
-    name = move.symbol.partition("::")[2]
-    if move.kind == "moved":
-        yield f"moved    {name}: {move.before}, now {move.after.removeprefix('lines ')}"
-        return
-    yield f"{move.kind:<8} {name or 'the whole file'}"
+    yield f"{move.kind:<8} {_name(move)}"
     if move.kind == "changed":
         for word, text in (("before", move.before), ("now", move.after)):
             for at, row in enumerate(text.split("\n")):
                 yield f"  {word if not at else '':<6} {row}"
+
+
+def _name(move: Move) -> str:
+    return move.symbol.partition("::")[2] or "the whole file"
 
 
 def _touched(places: list[Place]) -> Iterator[str]:
@@ -59,15 +71,36 @@ def _touched(places: list[Place]) -> Iterator[str]:
         yield f"{counted(len({p.where for p in by_hand}), 'place')} to look at:"
     for where, group in groupby(sorted(by_hand, key=lambda p: p.where), key=lambda p: p.where):
         yield f"  {where}"
-        for place in group:
-            yield f"    {place.symbol}: {_what(place)}"
+        for symbol, named in groupby(group, key=lambda place: place.symbol):
+            told = ", ".join(map(_what, named))
+            yield from textwrap.wrap(
+                f"{symbol}: {told}",
+                _WIDTH,
+                initial_indent="    ",
+                subsequent_indent="      ",
+                break_on_hyphens=False,
+                break_long_words=False,
+            )
     if by_tool:
         yield ""
         yield "links whose lines move (`docs` writes them after --write):"
         yield from (f"  {where}" for where in by_tool)
 
 
+def _unlisted(found: Moved) -> Iterator[str]:
+    """Files that the table of upstream's files must take in or leave out."""
+    added, removed = unlisted(found)
+    if added or removed:
+        yield ""
+        yield f"{_LISTING} must follow:"
+        yield from (f"  add   {path}" for path in added)
+        yield from (f"  drop  {path}" for path in removed)
+
+
 def _what(place: Place) -> str:
-    moved = place.move.symbol.removeprefix("python/")
-    is_same = moved == place.symbol.removeprefix("python/")
-    return place.move.kind if is_same else f"{moved.rpartition('::')[2]} {place.move.kind}"
+    """`changed`, or of a member `__init__ changed`."""
+    moved, named = (text.removeprefix("python/") for text in (place.move.symbol, place.symbol))
+    if moved == named:
+        return place.move.kind
+    inner = moved.removeprefix(f"{named}.")
+    return f"{inner if inner != moved else 'its file is'} {place.move.kind}"

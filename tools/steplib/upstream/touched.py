@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib import catalogue, differences, markers
@@ -50,8 +49,8 @@ def _concerns(move: Move, symbol: str) -> bool:
     ours, theirs = _ours(move.symbol), _ours(symbol)
     if ours == theirs:
         return True
-    if "::" not in ours:  # a whole file, or what it exports
-        return theirs.startswith(f"{ours}::") and move.kind != "changed"
+    if "::" not in ours:  # a whole file
+        return theirs.startswith(f"{ours}::")
     is_member = "::" in theirs and ours.startswith(f"{theirs}.")
     return is_member and move.kind != "moved"
 
@@ -79,12 +78,12 @@ def _listings() -> Iterator[tuple[str, str]]:
         yield "tools/steplib/data/differences.toml", entry.symbol
 
 
-def unlisted(found: Moved) -> list[str]:
-    """Files that came or went, which data/upstream_files.toml does not know or still has."""
-    listed = {Path(file.path).as_posix() for file in catalogue.upstream_files()}
-    added = [m.symbol for m in found.of("added") if "::" not in m.symbol]
-    removed = [m.symbol for m in found.of("removed") if "::" not in m.symbol]
-    return [p for p in added if p not in listed] + [p for p in removed if p in listed]
+def unlisted(found: Moved) -> tuple[list[str], list[str]]:
+    """Files that data/upstream_files.toml does not know, and those that it still has."""
+    listed = {file.path for file in catalogue.upstream_files()}
+    added = [move.symbol for move in found.of("added") if "::" not in move.symbol]
+    removed = [move.symbol for move in found.of("removed") if "::" not in move.symbol]
+    return [p for p in added if p not in listed], [p for p in removed if p in listed]
 
 
 def _ours(symbol: str) -> str:
