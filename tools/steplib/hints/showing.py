@@ -51,9 +51,10 @@ def is_unwritten(task: Task, folder: Path) -> bool:
     return any(_is_stub(folder, *symbol.split("::")) for symbol in task.symbols)
 
 
-def _is_stub(folder: Path, path: str, name: str = r"[\w.]+") -> bool:
-    text = (WorkFolder(folder).read(path) or b"").decode("utf-8", "replace")
-    return re.search(rf'write {name}"\s*\)', text) is not None
+def _is_stub(folder: Path, path: str, name: str = "") -> bool:
+    text = (WorkFolder(folder.resolve()).read(path) or b"").decode("utf-8", "replace")
+    wanted = re.escape(name) if name else r"[\w.]+"
+    return re.search(rf'write {wanted}"\s*\)', text) is not None
 
 
 def last_step(folder: Path | None, number: int) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from steplib.book import Chapter
 
 STEPS = ("nudge", "idea", "outline")
+_BEFORE_A_PATH = re.compile(r"^\S*/(?=minisgl/|minimal_engine\.py)")
 _OF_A_STUB = re.compile(r"chapter (?P<number>\d\d), (?P<path>\S+\.py): write (?P<name>[\w.]+)")
 
 
@@ -68,10 +69,10 @@ def find(tasks: tuple[Task, ...], chapter: Chapter, word: str) -> list[Task]:
 
 
 def _wanted(chapter: Chapter, word: str) -> str:
-    """`path::name` for the error of a stub; any other word as it is."""
+    """`path::name` for the error of a stub; a file's path as the book has it."""
     stub = _OF_A_STUB.search(word)
     if stub is None:
-        return word
+        return _BEFORE_A_PATH.sub("", word)
     if int(stub["number"]) != chapter.number:
         raise UserError(f"that error is of chapter {stub['number']}; ask: hint {stub['number']}")
     return f"{stub['path']}::{stub['name']}"
