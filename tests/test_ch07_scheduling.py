@@ -243,6 +243,22 @@ def judge_new_prompts_in_every_step_dont_keep_the_running_request_waiting(seed, 
     equal(got["others"], [answer([1, 4], 1), answer([10, 4], 1)], "tokens of the others")
 
 
+def probe_a_running_request_gets_a_step_after_eight_batches_of_prompts(seed):
+    made = stub_scheduler(num_page_override=256)
+    made.send(user(0, A, 30))
+    for uid in range(1, 31):
+        if uid not in (4, 5):  # two steps without a new prompt
+            made.send(user(uid, [uid, 4], 1))
+        made.step()
+    return [phase for phase, _ in launched(made)]
+
+
+def judge_a_running_request_gets_a_step_after_eight_batches_of_prompts(seed, got):
+    eight = [*["prefill"] * 8, "decode"]
+    want = [*["prefill"] * 3, *["decode"] * 2, *eight, *eight]
+    equal(got[: len(want)], want, "batches: eight of prompts, counted anew after each decode step")
+
+
 def probe_max_tokens_that_became_zero_are_refused(seed):
     scheduler, message = stub_scheduler(), user(1, A, 2)
     message.sampling_params.max_tokens = 0

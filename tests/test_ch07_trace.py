@@ -182,6 +182,23 @@ def judge_on_cuda_a_span_lies_between_two_events_of_the_stream(seed, got):
     equal(got[2], [None, *["a stream"] * 4], "the streams on which events were recorded")
 
 
+def probe_times_count_in_microseconds_from_the_recorder_s_start(seed):
+    from unittest import mock
+
+    clock = iter((10.0, 12.0, 15.0, 16.0, 16.5))
+    with mock.patch("minisgl.utils.trace.time.perf_counter", lambda: next(clock)):
+        trace = recorder()
+        with trace.scheduler("first"):
+            pass
+        with trace.on_device(None, "second"):
+            pass
+    return [[e["name"], e["ts"], e["dur"]] for e in trace.events()[2:]]
+
+
+def judge_times_count_in_microseconds_from_the_recorder_s_start(seed, got):
+    equal(got, [["first", 2e6, 3e6], ["second", 6e6, 5e5]], "name, begin and duration")
+
+
 def probe_a_span_without_an_end_is_left_out(seed):
     trace = recorder()
 

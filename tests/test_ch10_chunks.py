@@ -133,6 +133,38 @@ def judge_between_two_chunks_the_running_requests_get_one_step(seed, got):
     equal(got[2], [], "wrong slots")
 
 
+def probe_whole_prompts_are_counted_until_the_running_request_gets_its_step(seed):
+    scheduler = stub_scheduler(num_page_override=256, max_extend_tokens=64)
+    scheduler.send(user(0, [1], 30))
+    for uid in range(1, 31):
+        if uid not in (4, 5):  # two steps without a new prompt
+            scheduler.send(user(uid, [uid, 4], 1))
+        scheduler.step()
+    return [phase for phase, _ in scheduler.batches]
+
+
+def judge_whole_prompts_are_counted_until_the_running_request_gets_its_step(seed, got):
+    eight = [*["prefill"] * 8, "decode"]
+    want = [*["prefill"] * 3, *["decode"] * 2, *eight, *eight]
+    equal(got[: len(want)], want, "batches: eight of prompts, counted anew after each decode step")
+
+
+def probe_an_end_id_ends_a_request_but_not_when_a_chunk_samples_it(seed):
+    ends = (answer(TEN, 3)[2], answer(TEN[:4], 1)[0])
+    scheduler = stub_scheduler(max_extend_tokens=4, eos=ends)
+    scheduler.send(user(0, TEN, 6), user(1, TEN, 6, ignore_eos=True))
+    replies = heard(scheduler)
+    return [replies, len(scheduler.batches), at_rest(scheduler)]
+
+
+def judge_an_end_id_ends_a_request_but_not_when_a_chunk_samples_it(seed, got):
+    end = answer(TEN, 3)[2]
+    truth(end not in answer(TEN, 2), "the end id doesn't come earlier", answer(TEN, 6))
+    want = [[0, said(TEN, 6, eos=(end,))], [1, said(TEN, 6)]]
+    equal(got[0], want, "replies up to the end id, and those of a request that ignores it")
+    equal(got[2], [8, 64, 0], "free rows, available and protected tokens")
+
+
 def probe_prompts_longer_than_the_pool_are_refused_whatever_the_budget(seed):
     found = []
     for size, pages in ((1, 16), (4, 4), (16, 1)):
