@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from made_up_book import MadeUpBook
-from pairs import public_bug
 from runnable_book import CORE, RunnableBook
 
+from pairs import public_bug
 from steplib import mine, passes, standing, starter, workfolder
 from steplib.cli import main
 from steplib.commands import check

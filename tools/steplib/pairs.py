@@ -128,7 +128,9 @@ class _Bench:
     answers: dict[str, TestResult] = field(default_factory=dict)
 
     def put(self, record: Record) -> None:
-        """Take in one record of the child."""
+        """Take in one record of the child; what comes after the end of the run is left out."""
+        if self.ended.is_set():
+            return
         pair = next((pair for pair in self.waiting if pair.name == record.get("name")), None)
         if pair is None or record["kind"] not in ("probe", "skip", "error"):
             return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from steplib.watching.keys import Keys
     from steplib.watching.screen import Screen
 
-SOON = 2.5
+SOON = 2.4
 """Seconds after which a run that goes on says how far it is."""
 HELP = "  h hint   n next failure   a run all   q quit"
 
@@ -140,7 +140,7 @@ class Loop:
         count = f"{run.count('passed')} of {run.total} pairs passed"
         if self.is_told or time.monotonic() - run.begun < SOON:
             self.screen.busy(count if run.total else "getting ready")
-        elif not run.is_cancelled and run.total:
+        elif not run.is_cancelled and run.done:
             self.is_told = True
             self.screen.say(f"no failure so far: {count}; the others are still running")
 
