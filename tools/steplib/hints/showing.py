@@ -67,7 +67,7 @@ def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> 
     yield f"chapter {number:02d}: {task.name}  ({_files(task)})"
     for count, title in enumerate(STEPS[:step], 1):
         yield f"\n{title} ({count} of {len(STEPS)})"
-        yield textwrap.fill(" ".join(task.hint(count).split()), _WIDTH)
+        yield from _wrapped(task.hint(count), is_list=title == "outline")
     if step == SOLUTION:
         starters = starter.starters(book, number)
         yield f"\nthe book's own form\n\n{solution(book, number, task, starters)}"
@@ -94,6 +94,14 @@ def table(chapter: Chapter, tasks: tuple[Task, ...], folder: Path | None) -> Ite
 
 def _told(step: int) -> str:
     return ("-", *STEPS, "solution")[min(step, SOLUTION)]
+
+
+def _wrapped(text: str, is_list: bool) -> Iterator[str]:
+    """The text as a paragraph, or its sentences one below the other."""
+    plain = " ".join(text.split())
+    for part in re.split(r"(?<=[.?]) ", plain) if is_list else [plain]:
+        first, later = ("- ", "  ") if is_list else ("", "")
+        yield textwrap.fill(part, _WIDTH, initial_indent=first, subsequent_indent=later)
 
 
 def _files(task: Task) -> str:
