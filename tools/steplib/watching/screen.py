@@ -44,7 +44,7 @@ class Screen:
         if self._console is None:
             print(f"\n{now}  {said}", flush=True)
         else:
-            self._console.rule(f"{now}  {said}", align="left", style="dim")
+            self._console.print(f"\n{now}  {said}", style="bold", markup=False, highlight=False)
 
     def say(self, *lines: str) -> None:
         """Print lines; the first word tells the color."""
@@ -54,7 +54,9 @@ class Screen:
                 print(line, flush=True)
                 continue
             style = next((s for word, s in _STYLES.items() if line.startswith(word)), None)
-            self._console.print(line, style=style, markup=False, highlight=False, emoji=False)
+            self._console.print(
+                line, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True
+            )
 
     def all(self, lines: Iterable[str]) -> None:
         """Print every line."""
