@@ -12,6 +12,7 @@ from made_up_book import MadeUpBook
 from steplib import starter
 from steplib.book import Book, Chapter
 from steplib.cli import main
+from steplib.errors import UserError
 from steplib.hints import load, next_hint, showing
 from steplib.hints.solution import solution
 from steplib.hints.tasks import find
@@ -180,6 +181,11 @@ def test_watch_gets_the_next_step(made_up: MadeUpBook, folder: Path) -> None:
     for count in (1, 2, 3, 3):
         assert next_hint(book, 2, folder, failing).count(" of 3)") == count
     assert "add a number" in next_hint(book, 2, folder, "minisgl/core.py::middle")
+    assert "add a number" in next_hint(book, 2, folder, "minisgl/__init__.py")
+    for path in ("minisgl/core.py", "minisgl/ops.py"):
+        (folder / path).write_text("")
+    with pytest.raises(UserError, match="no task"):
+        next_hint(book, 2, folder, "minisgl/__init__.py")
 
 
 def test_of_a_files_tasks_the_first_unwritten_one_is_meant(folder: Path) -> None:

@@ -30,8 +30,13 @@ def next_hint(book: Book, number: int, folder: Path, symbol_or_file: str) -> str
     tasks = load(chapter)
     try:
         task = chosen(tasks, chapter, symbol_or_file, folder)
-    except UserError:  # a symbol with nothing to write; its file may have something
-        task = chosen(tasks, chapter, symbol_or_file.partition("::")[0], folder)
+    except UserError:  # there is nothing to write, but beside it or elsewhere there may be
+        path = symbol_or_file.partition("::")[0]
+        beside = [task for task in tasks if path in task.paths]
+        found = beside or [task for task in tasks if is_unwritten(task, folder)]
+        if not found:
+            raise
+        task = _first_unwritten(found, folder)
     seen = Seen.load(folder)
     step = min(seen.of(number, task.name) + 1, last_step(folder, number))
     seen.note(number, task.name, step)
@@ -41,8 +46,10 @@ def next_hint(book: Book, number: int, folder: Path, symbol_or_file: str) -> str
 def chosen(tasks: tuple[Task, ...], chapter: Chapter, word: str, folder: Path | None) -> Task:
     """The task that is meant; of a file's tasks the first that the reader still has to write."""
     found = find(tasks, chapter, word)
-    if folder is None or len(found) == 1:
-        return found[0]
+    return found[0] if folder is None else _first_unwritten(found, folder)
+
+
+def _first_unwritten(found: list[Task], folder: Path) -> Task:
     return next((task for task in found if is_unwritten(task, folder)), found[0])
 
 
