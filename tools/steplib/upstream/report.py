@@ -102,5 +102,7 @@ def _what(place: Place) -> str:
     moved, named = (text.removeprefix("python/") for text in (place.move.symbol, place.symbol))
     if moved == named:
         return place.move.kind
-    inner = moved.removeprefix(f"{named}.")
-    return f"{inner if inner != moved else 'its file is'} {place.move.kind}"
+    if "::" not in moved:
+        return f"its file is {place.move.kind}"
+    is_member = moved.startswith(f"{named}.")
+    return f"{moved[len(named) + 1 :] if is_member else 'its class is'} {place.move.kind}"

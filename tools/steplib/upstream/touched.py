@@ -28,14 +28,18 @@ class Place:
 
 
 def places(book: Book, found: Moved) -> list[Place]:
-    """Every place that names a symbol that moved, its class, or its file."""
-    named = [*_pages(book), *_exercises(book), *_listings()]
+    """Every place that names a symbol that moved, its class, or its file.
+
+    That only lines moved matters to links alone.
+    """
+    named = [*_links(book), *_boxes(book), *_exercises(book), *_listings()]
+    linked = {where for where, _ in _links(book)}
     return list(
         dict.fromkeys(
             Place(where, symbol, move)
             for where, symbol in named
             for move in found.moves
-            if _concerns(move, symbol)
+            if _concerns(move, symbol) and (move.kind != "moved" or where in linked)
         )
     )
 
@@ -43,27 +47,35 @@ def places(book: Book, found: Moved) -> list[Place]:
 def _concerns(move: Move, symbol: str) -> bool:
     """Whether a move of one symbol touches what is said of another.
 
-    A page that names a class is touched by its members, but for lines that move with the class. A
-    page that names a whole file is touched when the file comes or goes.
+    What is said of a member is touched when its class or file comes or goes; what is said of a class,
+    by its members too, but for lines that move with the class.
     """
     ours, theirs = _ours(move.symbol), _ours(symbol)
     if ours == theirs:
         return True
-    if "::" not in ours:  # a whole file
-        return theirs.startswith(f"{ours}::")
+    if theirs.startswith((f"{ours}::", f"{ours}.")):
+        return move.kind in ("added", "removed")
     is_member = "::" in theirs and ours.startswith(f"{theirs}.")
     return is_member and move.kind != "moved"
 
 
-def _pages(book: Book) -> Iterator[tuple[str, str]]:
-    """Where a page's blocks name a symbol of upstream: links and differences."""
+def _links(book: Book) -> Iterator[tuple[str, str]]:
+    """The symbols that pages link to, with their lines."""
+    for where, block in _blocks(book, "upstream"):
+        yield from ((where, symbol) for symbol in block.args)
+
+
+def _boxes(book: Book) -> Iterator[tuple[str, str]]:
+    """The symbols whose difference a page tells."""
+    for where, block in _blocks(book, "differences"):
+        yield from ((where, box["symbol"]) for box in _BOX.finditer(block.content))
+
+
+def _blocks(book: Book, kind: str) -> Iterator[tuple[str, markers.Block]]:
     for page in sorted((book.root / "docs").rglob("*.md")):
         for block in markers.blocks(page.read_text(encoding="utf-8")):
-            where = f"{shown(page, book.root)}:{block.line}"
-            if block.kind == "upstream":
-                yield from ((where, symbol) for symbol in block.args)
-            elif block.kind == "differences":
-                yield from ((where, box["symbol"]) for box in _BOX.finditer(block.content))
+            if block.kind == kind:
+                yield f"{shown(page, book.root)}:{block.line}", block
 
 
 def _exercises(book: Book) -> Iterator[tuple[str, str]]:
