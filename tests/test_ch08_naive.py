@@ -45,11 +45,14 @@ def judge_the_naive_cache_finds_and_keeps_nothing(seed, got):
 def probe_the_naive_cache_can_not_evict(seed):
     from minisgl.kvcache.naive_cache import NaivePrefixCache
 
-    return error_of(lambda: NaivePrefixCache(CPU).evict(3))
+    cache = NaivePrefixCache(CPU)
+    return [*(error_of(lambda n=n: cache.evict(n)) for n in (3, 1)), cache.evict(0).tolist()]
 
 
 def judge_the_naive_cache_can_not_evict(seed, got):
-    refused(got, "an eviction of three tokens", "3 tokens", "naive", kind="RuntimeError")
+    for count, error in zip((3, 1), got[:2], strict=True):
+        refused(error, f"an eviction of {count}", f"{count} tokens", "naive", kind="RuntimeError")
+    equal(got[2], [], "what an eviction of nothing frees")
 
 
 def probe_what_a_cache_returns_has_names(seed):

@@ -332,13 +332,16 @@ def probe_a_reset_forgets_all_unless_something_is_locked(seed):
         left = [tree.sizes, tree.match("abcd").cached_len, tree.cache.all_indices().tolist()]
         stale = error_of(lambda: tree.lock(handle))
         tree.insert("abcd", [6, 7, 8, 9])
-        return [error, kept, left, stale, tree.drain()]
+        gone = tree.drain()
+        tree.lock(tree.insert("a", [1]))
+        return [error, kept, left, stale, gone, error_of(tree.cache.reset)]
 
     return at_each_page_size(story)
 
 
 def judge_a_reset_forgets_all_unless_something_is_locked(seed, got):
-    for size, (error, kept, left, stale, gone) in zip(PAGE_SIZES, got, strict=True):
+    for size, (error, kept, left, stale, gone, one) in zip(PAGE_SIZES, got, strict=True):
+        refused(one, "a reset under a lock on one page", f"{size} tokens are locked")
         refused(error, "a reset under a lock", f"{4 * size} tokens are locked", kind="RuntimeError")
         equal([kept, left], [[[1, 4], 4], [[0, 0], 0, []]], "what is kept, and what is left")
         refused(stale, "a lock on what was reset", "match again")

@@ -93,6 +93,7 @@ def test_each_kind_makes_its_change(kind: str, text: str, after: str) -> None:
         "def f():\n    assert a, 'not a' + str(1)\n",
         "class A:\n    def __repr__(self):\n        return 'A' + str(1)\n",
         "x = f'{a + 1}'\n",
+        "class A:\n    @abstractmethod\n    def f(self, b=1): ...\n",
         "@dataclass(frozen=True)\nclass A:\n    pass\n",
         "x = f(*a, b)\n",
         "x = max(a, b)\n",

@@ -43,7 +43,7 @@ def _symbols(path: str, body: Iterable[ast.stmt], prefix: str) -> Iterator[Symbo
         if not isinstance(node, _Definition):
             continue
         name, real = prefix + node.name, _without_docstring(node)
-        if real and not _is_interface(node) and not _only_refuses(real):
+        if real and not is_interface(node) and not _only_refuses(real):
             last = node.end_lineno or node.lineno
             is_class = isinstance(node, ast.ClassDef)
             lines = (_first_line(real[0]), last)
@@ -68,7 +68,7 @@ def _without_docstring(node: _Definition) -> list[ast.stmt]:
     return [statement for statement in rest if statement.lineno > node.lineno]
 
 
-def _is_interface(node: _Definition) -> bool:
+def is_interface(node: _Definition) -> bool:
     """An abstract method or a Protocol: nothing ever runs it."""
     names = [ast.unparse(mark) for mark in node.decorator_list]
     bases = [ast.unparse(base) for base in node.bases] if isinstance(node, ast.ClassDef) else []

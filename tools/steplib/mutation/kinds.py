@@ -23,7 +23,8 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.IsNot: (r"\bis\s+not\b", "is"), ast.In: (r"\bin\b", "not in"),
     ast.NotIn: (r"\bnot\s+in\b", "in"),
 }  # fmt: skip
-_EVEN = {"min", "max", "add", "mul", "minimum", "maximum", "equal", "gcd", "transpose"}  # in either order
+_EVEN = {"min", "max", "add", "mul", "minimum", "maximum", "equal", "gcd", "transpose"}
+"""Functions that give the same for their arguments in either order."""
 
 
 def operator(source: Source, place: Place) -> Iterator[Edits]:

@@ -1,7 +1,7 @@
 """The nodes of a file that say what it does. What only words or types depend on is left out.
 
 Left out: docstrings, annotations, decorators, `__all__`, what stands under TYPE_CHECKING, log
-calls, the wording of errors, f-strings, and methods that only show an object to people.
+calls, the wording of errors, f-strings, abstract methods, and those that only show an object.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from steplib.bodies import is_interface
 
 _SHOWN = {"__repr__", "__str__", "__rich__"}
 _LOGGED = {"debug", "info", "warning", "error", "exception", "critical", "log", "info_rank0"}
@@ -49,7 +51,7 @@ def _below(place: Place) -> Iterator[Place]:
 def _is_left_out(node: ast.AST) -> bool:
     match node:
         case ast.FunctionDef(name=name):
-            return name in _SHOWN
+            return name in _SHOWN or is_interface(node)
         case ast.Assign(targets=[ast.Name(id="__all__")]):
             return True
         case ast.Expr(value=ast.Constant()):
