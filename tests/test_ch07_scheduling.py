@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from typing import Any
+from unittest.mock import patch
 
 from pairs import equal, error_of, public_bug, refused, truth
 from stub_engine import abort, answer, said, stub_scheduler, user
@@ -257,6 +258,18 @@ def judge_a_running_request_gets_a_step_after_eight_batches_of_prompts(seed, got
     eight = [*["prefill"] * 8, "decode"]
     want = [*["prefill"] * 3, *["decode"] * 2, *eight, *eight]
     equal(got[: len(want)], want, "batches: eight of prompts, counted anew after each decode step")
+
+
+def probe_a_new_scheduler_waits_for_the_device_before_it_makes_its_tables(seed):
+    seen = []
+    waits = "minisgl.scheduler.scheduler.synchronize"
+    with patch(waits, lambda device: seen.append(device.type)):
+        stub_scheduler()
+    return seen
+
+
+def judge_a_new_scheduler_waits_for_the_device_before_it_makes_its_tables(seed, got):
+    equal(got, ["cpu"], "the devices that were waited for")
 
 
 def probe_max_tokens_that_became_zero_are_refused(seed):

@@ -199,23 +199,35 @@ def judge_every_end_id_of_tokenizer_and_configs_counts(seed, got):
 
 @public_bug("B62")
 def probe_a_poll_takes_the_prompts_that_fill_one_prefill_batch(seed):
-    model = llm(max_extend_tokens=25)
-    taken, plain = [], model.offline_receive_msg
+    found = []
+    for budget in (20, 21, 25):
+        model = llm(max_extend_tokens=budget)
+        taken, plain = [], model.offline_receive_msg
 
-    def receive(blocking: bool = False) -> Any:
-        taken.append(0)
-        msgs = plain(blocking)
-        taken[-1] = len(msgs)
-        return msgs
+        def receive(blocking: bool = False, taken: Any = taken, plain: Any = plain) -> Any:
+            taken.append(0)
+            msgs = plain(blocking)
+            taken[-1] = len(msgs)
+            return msgs
 
-    model.offline_receive_msg = receive
-    answers = quiet(model, [[i] * 10 for i in range(100)], greedy(1))
-    return [taken[:3], sum(taken), len(answers), {len(x) for x in answers} == {1}]
+        model.offline_receive_msg = receive
+        answers = quiet(model, [[i] * 10 for i in range(60)], greedy(1))
+        found.append([taken[:3], sum(taken), len(answers), {len(x) for x in answers} == {1}])
+    return found
 
 
 def judge_a_poll_takes_the_prompts_that_fill_one_prefill_batch(seed, got):
-    equal(got[0], [3, 3, 3], "requests taken by the first polls")
-    equal(got[1:], [100, 100, True], "requests in all, answers, one token each")
+    for budget, count, found in zip((20, 21, 25), (2, 3, 3), got, strict=True):
+        equal(found[0], [count] * 3, f"requests taken by the first polls, budget {budget}")
+        equal(found[1:], [60, 60, True], "requests in all, answers, one token each")
+
+
+def probe_an_llm_that_was_asked_nothing_has_nothing_to_do(seed):
+    return error_of(llm().run_forever)
+
+
+def judge_an_llm_that_was_asked_nothing_has_nothing_to_do(seed, got):
+    refused(got, "a run without a request", kind="RequestAllFinished")
 
 
 @public_bug("B101")
@@ -265,6 +277,7 @@ def probe_what_cant_be_served_is_refused_before_anything_runs(seed):
         ([good, [-1]], greedy()),
         ([good, 7], greedy()),
         ([[1.5]], greedy()),
+        ([good, [2**31]], greedy()),
         ([good, [2**40]], greedy()),
         ([good, [2**64]], greedy()),
         ("Hello", greedy()),
@@ -281,8 +294,8 @@ def judge_what_cant_be_served_is_refused_before_anything_runs(seed, got):
     errors, ran, after, want = got
     words = [
         ("prompt 1", "empty"), ("prompt 2", "16", "15"), ("prompt 0", "2000"), ("prompt 1", "-1"),
-        ("prompt 1", "text"), ("prompt 0", "text"), ("prompt 1", "vocabulary"),
-        ("prompt 1", "vocabulary"), ("list",), ("2", "1"), ("0", "1"), ("prompt 1", "dict"),
+        ("prompt 1", "text"), ("prompt 0", "text"), *[("prompt 1", "vocabulary")] * 3,
+        ("list",), ("2", "1"), ("0", "1"), ("prompt 1", "dict"),
     ]  # fmt: skip
     for i, (error, named) in enumerate(zip(errors, words, strict=True)):
         refused(error, f"input {i}", *named, kind="ValueError")
@@ -348,7 +361,7 @@ def probe_a_progress_bar_is_shown_or_not(seed):
     model, found = llm(), []
     for shown in (True, False):
         with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(err):
-            model.generate(prompts(seed, 3), greedy(2), use_tqdm=shown)
+            model.generate(prompts(seed, 3), greedy(4), use_tqdm=shown)
         found.append(err.getvalue())
     with contextlib.redirect_stderr(io.StringIO()) as err:
         model.generate(prompts(seed, 2), greedy(2))
@@ -356,7 +369,8 @@ def probe_a_progress_bar_is_shown_or_not(seed):
 
 
 def judge_a_progress_bar_is_shown_or_not(seed, got):
-    truth("3/3" in got[0] and "request" in got[0], "the bar counts 3 requests", got[0])
+    last = got[0].split("\r")[-1]
+    truth("3/3" in last and "request" in last, "the bar counts 3 requests, not their tokens", last)
     equal(got[1], "", "output with use_tqdm off")
     truth("2/2" in got[2], "the bar is shown unless it is turned off", got[2])
 

@@ -228,6 +228,36 @@ def judge_messages_are_waited_for_only_when_nothing_is_left_to_do(seed, got):
     equal(got[1], [True, False, True], "whether each step waits, without")
 
 
+def probe_a_refused_request_is_told_so_at_once_and_the_others_go_on(seed):
+    scheduler = stub_scheduler()
+    scheduler.send(user(4, [1, 2], 3), user(7, [], 3), user(2, [99], 3))
+    replies = scheduler.run()
+    return [[replies[uid] for uid in (4, 7, 2)], sorted(replies)]
+
+
+def judge_a_refused_request_is_told_so_at_once_and_the_others_go_on(seed, got):
+    replies, uids = got
+    equal(uids, [2, 4, 7], "the requests that were answered")
+    equal(replies[0], flagged(answer([1, 2], 3)), "replies to the sound request")
+    for [(token, finished, error)], word in zip(replies[1:], ("empty", "99"), strict=True):
+        equal([token, finished], [-1, True], "token and end of a refused request")
+        truth(word in error, f"the reason names {word}", error)
+
+
+def probe_a_new_scheduler_waits_for_the_device_before_it_makes_its_tables(seed):
+    seen = []
+    waits = mock.patch(
+        "minisgl.scheduler.scheduler.synchronize", lambda device: seen.append(device.type)
+    )
+    with waits:
+        stub_scheduler()
+    return seen
+
+
+def judge_a_new_scheduler_waits_for_the_device_before_it_makes_its_tables(seed, got):
+    equal(got, ["cpu"], "the devices that were waited for")
+
+
 def probe_an_environment_variable_chooses_the_loop(seed):
     from minisgl.env import ENV
 
