@@ -37,8 +37,9 @@ def in_scope(book: MyBook, chapter: Chapter, is_all: bool) -> list[TreeFile]:
 def fault_of(book: MyBook, path: str) -> str:
     """Why a file can't be compared, with its line; nothing when it can."""
     for fault in book.faults:
-        if fault.where.partition(":")[0] == path:
-            return f"{fault.where}: {fault.message}"
+        where, _, line = fault.where.partition(":")
+        if where == path:
+            return f"line {line}: {fault.message}" if line else fault.message
     return ""
 
 

@@ -56,5 +56,5 @@ def _git(folder: Path, words: list[str]) -> str:
         return f"the network did not answer within {LIMIT:g} s."
     if done.returncode == 0:
         return ""
-    last = done.stderr.strip().splitlines()[-1:] or [f"git {words[0]} failed"]
-    return last[0].removeprefix("fatal: ").rstrip(".") + "."
+    first = done.stderr.strip().splitlines()[:1] or [f"git {words[0]} failed"]
+    return first[0].removeprefix("fatal: ").rstrip(".") + "."

@@ -47,8 +47,8 @@ def places(book: Book, found: Moved) -> list[Place]:
 def _concerns(move: Move, symbol: str) -> bool:
     """Whether a move of one symbol touches what is said of another.
 
-    What is said of a member is touched when its class or file comes or goes; what is said of a class,
-    by its members too, but for lines that move with the class.
+    What is said of a member is touched when its class or file comes or goes. What is said of a
+    class is touched by its members too, but for lines that move with the class.
     """
     ours, theirs = _ours(move.symbol), _ours(symbol)
     if ours == theirs:
