@@ -150,4 +150,4 @@ def test_a_range_of_chapters_that_runs_backwards_is_refused(
 ) -> None:
     words = ["--root", str(made_up.root), "similar", "--submissions", str(tmp_path)]
     assert main([*words, "--chapters", "02-01"]) == 2
-    assert "the first chapter comes after the last" in capsys.readouterr().err
+    assert "the first one comes after the last one" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from steplib import starter
 from steplib.book import Book
-from steplib.errors import UserError
+from steplib.commands.grade import chapters
 from steplib.exercises import every
 from steplib.grading import intake
 from steplib.grading.similar import pairs, prints, report
@@ -17,7 +17,7 @@ from steplib.paths import write_atomically
 def run(book_root: Path, args: argparse.Namespace) -> int:
     """Always 0: to be alike is no failure."""
     book = Book.load(book_root)
-    handed_out = _handed_out(book, _numbers(book, args.chapters))
+    handed_out = _handed_out(book, chapters(book, args.chapters))
     sources, left_out = _sources(Path(args.submissions))
     everybody = [prints.read(name, files, handed_out) for name, files in sources.items()]
     found = pairs.compare(everybody, prints.all_grams(handed_out))
@@ -29,19 +29,9 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     return 0
 
 
-def _numbers(book: Book, wanted: str | None) -> list[int]:
-    """`07-11` or `07`; every chapter for None."""
-    if wanted is None:
-        return [chapter.number for chapter in book.chapters]
-    first, _, last = wanted.partition("-")
-    start, end = book.chapter(first).number, book.chapter(last or first).number
-    if start > end:
-        raise UserError(f"--chapters {wanted}: the first chapter comes after the last.")
-    return [chapter.number for chapter in book.chapters if start <= chapter.number <= end]
-
-
-def _handed_out(book: Book, numbers: list[int]) -> set[bytes]:
+def _handed_out(book: Book, wanted: tuple[int, ...]) -> set[bytes]:
     """All that `start` and `exercise start` lay, the book's own files of earlier chapters too."""
+    numbers = wanted or tuple(chapter.number for chapter in book.chapters)
     laid = [starter.contents(book, number) for number in numbers]
     files = {data for tree in laid for path, data in tree.items() if path.endswith(".py")}
     exercises = [it.starter.read_bytes() for it in every(book) if it.chapter.number in numbers]
