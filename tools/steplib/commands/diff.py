@@ -28,7 +28,7 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     for line in text.lines(found, paint):
         print(line)
     if args.html:
-        from steplib.diff.page import page  # jinja2 comes with the site's packages
+        from steplib.diff.page import page  # only a page needs jinja2
 
         write_atomically(Path(args.html), page(found))
         print(f"\nthe same as a page: {args.html}")
