@@ -191,16 +191,37 @@ def test_diff_shows_upstreams_signature_and_place(
     golden("exercise_diff", steps("diff", "00", "--mine", str(laid)))
 
 
-def test_diff_compares_with_a_checkout(
-    steps: Callable[..., str], laid: Path, tmp_path: Path, golden: Golden
-) -> None:
-    checkout = tmp_path / "upstream" / "python" / "minisgl"
-    checkout.mkdir(parents=True)
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of upstream with one property."""
+    package = tmp_path / "upstream" / "python" / "minisgl"
+    package.mkdir(parents=True)
     source = "class Req:\n    @property\n    def extend_len(self) -> int:\n        return 1\n"
-    (checkout / "core.py").write_text(source)
-    (laid / "answer.py").write_text("def extend_len(total, cached):\n    return total - cached\n")
-    place = str(tmp_path / "upstream")
-    golden("exercise_diff_checkout", steps("diff", "00", "--mine", str(laid), "--upstream", place))
+    (package / "core.py").write_text(source)
+    return tmp_path / "upstream"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("one_name", "class Req:\n    def extend_len(self):\n        return 2\n"),
+        ("other_names", "def new_tokens(total, cached):\n    return total - cached\n"),
+    ],
+)
+def test_diff_compares_with_a_checkout(
+    steps: Callable[..., str], laid: Path, checkout: Path, golden: Golden, name: str, answer: str
+) -> None:
+    (laid / "answer.py").write_text(answer)
+    told = steps("diff", "00", "--mine", str(laid), "--upstream", str(checkout))
+    golden(f"exercise_diff_{name}", told)
+
+
+def test_a_checkout_without_the_symbol_is_refused(
+    steps: Callable[..., str], laid: Path, checkout: Path
+) -> None:
+    (checkout / "python" / "minisgl" / "core.py").write_text("class Req:\n    pass\n")
+    words = ["diff", "00", "--mine", str(laid), "--upstream", str(checkout)]
+    assert "has no Req.extend_len; check out commit" in steps(*words, status=2)
 
 
 @pytest.mark.parametrize(

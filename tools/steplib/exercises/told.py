@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from steplib.exercises.grading import Attempt
 
 _STEPS = ("nudge", "idea", "outline")
+_WIDTH = 96
 _COMMAND = "python tools/steps.py exercise"
 
 
@@ -27,7 +29,9 @@ def listed(exercises: list[Exercise]) -> Iterator[str]:
 def hint(exercise: Exercise, step: int) -> Iterator[str]:
     """One of the three hints, and how to see the next."""
     yield f"hint {step} of {HINTS} for exercise {exercise.id}, the {_STEPS[step - 1]}:"
-    yield f"  {exercise.recipe.hints[step - 1].strip()}"
+    yield from textwrap.wrap(
+        exercise.recipe.hints[step - 1], _WIDTH, initial_indent="  ", subsequent_indent="  "
+    )
     if step < HINTS:
         yield f"next  {_COMMAND} check {exercise.id} --hint {step + 1}"
 

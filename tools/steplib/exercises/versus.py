@@ -3,71 +3,70 @@
 from __future__ import annotations
 
 import difflib
-import inspect
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steplib import catalogue
+from steplib.diff.heads import heads
 from steplib.errors import UserError
 from steplib.symbols import symbols
+from steplib.upstream.checkout import Checkout
 
 if TYPE_CHECKING:
     from steplib.exercises.exercise import Exercise
 
+_WHOLE = 10_000  # lines of context, so that a difference shows all of the code
+
 
 def lines(exercise: Exercise, answer: str, checkout: Path | None) -> Iterator[str]:
-    """Both codes and their difference; without a checkout only where upstream's code stands."""
+    """Where upstream has the symbol; with a checkout also its code, and what yours has for it."""
     symbol = exercise.recipe.upstream
     if not symbol:
-        raise UserError(f"Exercise {exercise.id} is about no symbol of upstream.")
+        raise UserError(f"exercise {exercise.id} is about no symbol of upstream.")
     known = catalogue.load()
     path, _, name = symbol.partition("::")
-    yield f"upstream  {symbol}{_signature(known, path, name)}"
+    yield f"upstream  {symbol}"
     yield f"          {known.permalink(symbol)}"
-    own = _own(answer, name)
+    yield from _indented(heads(known.files[path])[name])
     if checkout is None:
-        yield from _shown("yours", own)
-        yield "to see upstream's code here, name a checkout of it: --upstream PATH"
+        yield "code      add --upstream PATH, a checkout of mini-sglang, to see both"
         return
-    theirs = _theirs(known, checkout, path, name)
-    yield from difflib.unified_diff(theirs, own, "upstream", "yours", lineterm="", n=99)
+    theirs = _theirs(Checkout.at(checkout), known.files[path]["path"], name)
+    yield from _beside(theirs, _own(answer, name), answer)
 
 
-def _signature(known: catalogue.Catalogue, path: str, name: str) -> str:
-    """What the catalogue says behind the name: `(self) -> int`; nothing for a class."""
-    outer, _, inner = name.partition(".")
-    every: list[dict[str, Any]] = known.files[path]["symbols"]
-    found = next((it for it in every if it["name"] == outer), {})
-    if inner:
-        found = next((it for it in found.get("methods", ()) if it["name"] == inner), {})
-    return str(found.get("signature", ""))
-
-
-def _own(answer: str, name: str) -> list[str]:
-    """The answer's symbol of that name, or of its last part; else all of the answer."""
-    found, rows = symbols(answer), answer.split("\n")
-    for wanted in (name, name.rpartition(".")[2]):
-        if wanted in found:
-            return _unindented(found[wanted].source(rows))
-    return _unindented(answer)
-
-
-def _theirs(known: catalogue.Catalogue, checkout: Path, path: str, name: str) -> list[str]:
-    file = checkout / known.files[path]["path"]
-    if not file.is_file():
-        raise UserError(f"{file} is missing; name a checkout of {known.repository}.")
-    text = file.read_text(encoding="utf-8")
+def _theirs(checkout: Checkout, path: str, name: str) -> str:
+    text = checkout.sources.get(path, "")
     found = symbols(text)
     if name not in found:
-        raise UserError(f"{file} has no {name}; check out commit {known.commit[:12]}.")
-    return _unindented(found[name].source(text.split("\n")))
+        commit = catalogue.load().commit
+        raise UserError(f"{checkout.path / path} has no {name}; check out commit {commit[:12]}.")
+    return textwrap.dedent(found[name].source(text.split("\n")))
 
 
-def _shown(whose: str, rows: list[str]) -> Iterator[str]:
-    yield f"{whose}:"
-    yield from (f"  {row}".rstrip() for row in rows)
+def _own(answer: str, name: str) -> str | None:
+    """The answer's symbol of that name, or of its last part."""
+    try:
+        found = symbols(answer)
+    except SyntaxError as error:
+        raise UserError(f"your answer, line {error.lineno}: {error.msg}; mend it first.") from None
+    wanted = next((it for it in (name, name.rpartition(".")[2]) if it in found), None)
+    return textwrap.dedent(found[wanted].source(answer.split("\n"))) if wanted else None
 
 
-def _unindented(text: str) -> list[str]:
-    return inspect.cleandoc("\n" + text).split("\n")
+def _beside(theirs: str, own: str | None, answer: str) -> Iterator[str]:
+    """A difference where both have the symbol; else one code after the other."""
+    if own is not None:
+        rows = theirs.split("\n"), own.split("\n")
+        yield from difflib.unified_diff(*rows, "upstream", "yours", lineterm="", n=_WHOLE)
+        return
+    yield "upstream's code:"
+    yield from _indented(theirs, 2)
+    yield "your answer, which goes about it by other names:"
+    yield from _indented(answer.rstrip(), 2)
+
+
+def _indented(text: str, by: int = 10) -> Iterator[str]:
+    yield from ((" " * by + row).rstrip() for row in text.split("\n"))

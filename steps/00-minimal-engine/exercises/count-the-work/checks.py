@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from pairs import draw, equal
 
@@ -69,19 +69,19 @@ def written(config, seed):
         yield folder
 
 
-class Products(TorchDispatchMode):
-    """Counts multiply-adds of matrix products: batched ones are attention's."""
+class Products(TorchFunctionMode):
+    """Counts multiply-adds of matrix products: those of two computed tensors are attention's."""
 
     def __init__(self, vocab):
         super().__init__()
         self.vocab, self.work = vocab, Counter()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        if name in ("mm", "mv", "bmm"):
+        name = getattr(func, "__name__", "")
+        if name in ("linear", "matmul", "__matmul__", "mm", "mv", "bmm"):
             rest = "head" if self.vocab in result.shape else "projections"
-            part = "attention" if name == "bmm" else rest
+            part = rest if name == "linear" else "attention"
             self.work[part] += result.numel() * args[0].shape[-1]
         return result
 
