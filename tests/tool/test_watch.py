@@ -22,7 +22,7 @@ from runnable_book import CORE, TEST, RunnableBook
 
 from steplib import starter, workfolder
 from steplib.errors import UserError
-from steplib.facts import Finding
+from steplib.facts import Finding, failed
 from steplib.paths import ROOT
 from steplib.warm import Warm
 from steplib.watching import failure, saves
@@ -174,19 +174,34 @@ def test_real_models_are_left_out(book: RunnableBook, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "subject"),
+    ("message", "subjects"),
     [
-        ("x: chapter 01, minisgl/core.py: write Loop.step (y)", "chapter 01, minisgl/core.py: "
-         "write Loop.step"),
-        (f"{TEST}::ids on your files: failed: TypeError (minisgl/core.py:3)", CORE),
-        (f"{TEST}::steps on your files: failed: steps", f"{CORE}::Loop"),
-        ("no place at all", "minisgl/__init__.py"),
+        (
+            f"{TEST}::ids on your files: failed: it raised NotImplementedError: "
+            "chapter 01, minisgl/core.py: write Loop.step (minisgl/core.py:3)",
+            ["chapter 01, minisgl/core.py: write Loop.step"],
+        ),
+        (
+            f"{TEST}::ids on your files: failed: TypeError (minisgl/core.py:8)",
+            [f"{CORE}::Loop.__init__", f"{CORE}::Loop", CORE],
+        ),
+        (f"{TEST}::steps on your files: failed: steps", [f"{CORE}::Loop"]),
+        ("no place at all", []),
     ],
-)  # fmt: skip
-def test_the_subject_of_a_failure(book: RunnableBook, message: str, subject: str) -> None:
+)
+def test_what_a_failure_is_about(book: RunnableBook, message: str, subjects: list[str]) -> None:
     loaded = book.load()
     told = Failure("tests", Finding(message), "")
-    assert failure.subject(loaded, loaded.chapter(1), told) == subject
+    assert failure.subjects(loaded, loaded.chapter(1), told) == subjects
+
+
+def test_the_place_in_the_page_of_what_a_test_is_about(book: RunnableBook) -> None:
+    page = '# Loop\n\n```python title="minisgl/core.py"\n```\n'
+    book.write("docs/chapters/01-core-data-structures.md", page)
+    loaded = book.load()
+    result = failed("tests", Finding(f"{TEST}::steps on your files: failed: steps"))
+    (told,) = failure.of_result(loaded, loaded.chapter(1), "tests", result)
+    assert told.read == "docs/chapters/01-core-data-structures.md, line 3"
 
 
 # Saves

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib import hints, mine
 from steplib.book import Book
+from steplib.errors import UserError
+from steplib.hints import showing
 from steplib.process import stop_all
 from steplib.watching import failure
 from steplib.watching.full import Full
@@ -47,6 +50,12 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
 
 
 def _hint(own: MyBook, number: int, failed: Failure) -> str:
-    """One step more for the task that the failure is about."""
-    subject = failure.subject(own, own.chapter(number), failed)
-    return hints.next_hint(own, number, own.folder, subject)
+    """One step more for the task that the failure is about; where it tells none, the list."""
+    chapter = own.chapter(number)
+    now = mine.read(own, own.folder, str(number))
+    for word in failure.subjects(now, chapter, failed):
+        with suppress(UserError):
+            return hints.next_hint(own, number, own.folder, word)
+    told = showing.table(chapter, hints.load(chapter), own.folder)
+    ask = f"python tools/steps.py hint {number:02d} TASK --mine {shlex.quote(str(own.folder))}"
+    return "\n".join(["this failure tells no task; choose one", *told, f"next  {ask}"])
