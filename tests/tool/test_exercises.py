@@ -14,7 +14,9 @@ from steplib.cli import main
 from steplib.commands import exercise as command
 from steplib.errors import UserError
 from steplib.exercises import Exercise, Wrong, attempt
+from steplib.grading.exam import salted
 from steplib.models import models_dir, present
+from steplib.pairs import TestFile
 from steplib.paths import ROOT
 from steplib.warm import Warm
 
@@ -37,11 +39,13 @@ def warm() -> Iterator[Warm]:
         yield runner
 
 
-def tried(warm: Warm, exercise: Exercise, file: Path) -> exercises.Attempt:
+def tried(
+    warm: Warm, exercise: Exercise, file: Path, tests: TestFile | None = None
+) -> exercises.Attempt:
     for model in exercise.recipe.models:
         if not present(model):
             pytest.skip(f"NOT TESTED: {model} is missing; run: make models")
-    return attempt(BOOK, exercise, file.read_bytes(), warm)
+    return attempt(BOOK, exercise, file.read_bytes(), warm, tests)
 
 
 def test_there_are_exercises() -> None:
@@ -74,6 +78,14 @@ def test_the_solution_passes(warm: Warm, exercise: Exercise) -> None:
     found = tried(warm, exercise, exercise.solution)
     told = [f"{it.name}: {it.detail}, {it.expected}, {it.got}" for it in found.run.results]
     assert found.is_passed, "\n".join([found.message, *told])
+
+
+@each
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_solution_passes_with_other_seeds(warm: Warm, exercise: Exercise, seed: int) -> None:
+    """As a grading draws them."""
+    found = tried(warm, exercise, exercise.solution, salted(exercise.pairs(), seed))
+    assert found.is_passed, found.message
 
 
 @each_wrong

@@ -13,7 +13,7 @@ from steplib.stage import staged
 if TYPE_CHECKING:
     from steplib.book import Book
     from steplib.exercises.exercise import Exercise
-    from steplib.pairs import TestResult, TestRun
+    from steplib.pairs import TestFile, TestResult, TestRun
     from steplib.process import Runner
 
 LIMIT = 60.0
@@ -55,12 +55,19 @@ class Attempt:
 
 
 def attempt(
-    book: Book, exercise: Exercise, answer: bytes, runner: Runner, limit: float = LIMIT
+    book: Book,
+    exercise: Exercise,
+    answer: bytes,
+    runner: Runner,
+    tests: TestFile | None = None,
 ) -> Attempt:
-    """Run the exercise's probes beside `answer`, which they import under that name; judge here."""
-    tests, tree = exercise.pairs(), book.reference(exercise.chapter.number)
+    """Run the exercise's probes beside `answer`, which they import under that name; judge here.
+
+    tests: the exercise's pairs with other seeds than their own.
+    """
+    tests, tree = tests or exercise.pairs(), book.reference(exercise.chapter.number)
     with tempfile.TemporaryDirectory(prefix="answer-") as folder:
         file = Path(folder, "answer.py")
         file.write_bytes(answer)
         with staged(tree, book.root, [tests.path, file]) as stage:
-            return Attempt(pairs.run(tests, stage, runner, limit=limit), len(tests.pairs))
+            return Attempt(pairs.run(tests, stage, runner, limit=LIMIT), len(tests.pairs))
