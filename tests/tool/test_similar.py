@@ -78,8 +78,12 @@ def test_two_people_who_solved_the_same_task_do_not_stand_out(others: tuple[str,
 def test_the_starter_alone_makes_nobody_alike() -> None:
     found = compared(dict.fromkeys("abcd", STARTER))
     assert found.pairs == [] and found.compared == 6
-    touched = {name: f"# {name}\n{STARTER}\n" for name in "ab"}
-    assert compared(touched).pairs == []
+
+
+def test_bodies_that_were_handed_out_do_not_count() -> None:
+    touched = {name: f"# {name}\n{BOB}\n" for name in "ab"}
+    assert compared(touched, starter=BOB).pairs == []
+    assert names(compared(touched)) == [("a", "b")]
 
 
 def test_what_most_of_a_class_has_makes_nobody_alike() -> None:
