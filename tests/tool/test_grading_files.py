@@ -167,6 +167,17 @@ def test_junit_has_the_shape_that_its_readers_expect() -> None:
     assert [len(list(suite.iter("failure"))) for suite in root] == [1, 2]
 
 
+def test_chapters_come_by_number_wherever_an_exercise_stands() -> None:
+    items = [item("08.main", 1, 1), item("07.exercise", 1, 1)]
+    report = submission("ada", items)
+    tests = json.loads(as_gradescope(report))["tests"]
+    assert [test["number"] for test in tests] == ["7.1", "8.1"]
+    assert [suite.get("name") for suite in ElementTree.fromstring(as_junit(report))] == [
+        "chapter 07", "chapter 08",
+    ]  # fmt: skip
+    assert page(report).index("07 The scheduler") < page(report).index("08 The cache manager")
+
+
 def test_a_spreadsheet_finds_no_formula_and_one_row_a_student() -> None:
     rows = list(csv.DictReader(as_csv(class_report(ada(), submission("=b", []))).splitlines()))
     assert [row["name"] for row in rows] == ["ada", "'=b"]

@@ -17,6 +17,7 @@ from steplib.grading.formats.view import (
     NOT_SHOWN,
     Row,
     chapter_title,
+    chapters,
     count,
     rows,
     share,
@@ -87,7 +88,7 @@ def _harmless(text: str) -> str:
 def _chapters(report: SubmissionReport) -> list[Row]:
     """One row a chapter."""
     found = []
-    for number, items in report.by_chapter().items():
+    for number, items in chapters(report):
         points, most = sum(i.points for i in items), sum(i.max_points for i in items)
         title = f"{chapter_title(number)[3:]}, {count(len(items), 'check')}"
         verdict = "passed" if points == most else "failed"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from steplib.grading.formats.view import EARNS, plain, row
+from steplib.grading.formats.view import EARNS, chapters, plain, row
 
 if TYPE_CHECKING:
     from steplib.grading.schema import Item, SubmissionReport
@@ -28,7 +28,7 @@ def as_gradescope(report: SubmissionReport) -> str:
         "extra_data": _facts(report),
         "tests": [
             _test(item, f"{number}.{place}")
-            for number, items in report.by_chapter().items()
+            for number, items in chapters(report)
             for place, item in enumerate(items, 1)
         ],
     }

@@ -23,7 +23,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 def as_student_page(report: SubmissionReport, made_at: str) -> str:
     """What the student gets: total, chapters, tasks, and what was expected where it failed."""
     shown = view.rows(report)
-    chapters = [_chapter(number, shown) for number in report.by_chapter()]
+    chapters = [_chapter(number, shown) for number, _ in view.chapters(report)]
     return (
         environment()
         .get_template("student.html")

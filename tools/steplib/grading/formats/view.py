@@ -33,11 +33,16 @@ class Row:
 def rows(report: SubmissionReport) -> list[Row]:
     """The visible items, and after those of a chapter one row for all that is withheld there."""
     found: list[Row] = []
-    for number, items in report.by_chapter().items():
+    for number, items in chapters(report):
         found += [row(item) for item in items if item.visibility == "visible"]
         if withheld := [item for item in items if item.visibility != "visible"]:
             found.append(_withheld(number, withheld))
     return found
+
+
+def chapters(report: SubmissionReport) -> list[tuple[int, list[Item]]]:
+    """Each chapter with its items, by number, wherever its exercises stand in the report."""
+    return sorted(report.by_chapter().items())
 
 
 def row(item: Item) -> Row:
