@@ -102,10 +102,10 @@ def sheet(exam: Exam, counted: dict[int, list[str]]) -> list[Item]:
 def _of_chapter(exam: Exam, number: int, counted: list[str]) -> Iterator[Item]:
     chapter = exam.book.chapter(number)
     yield Item(id=f"{number:02d}.main", chapter=number, title="main and its counters",
-               task=chapter.title, max_points=points.MAIN)  # fmt: skip
+               task="main and parity", max_points=points.MAIN)  # fmt: skip
     models = chapter.manifest.parity.models
     for model, share in zip(models, points.shares(points.PARITY, len(models)), strict=True):
-        yield Item(id=f"{number:02d}.parity.{model}", chapter=number, task=chapter.title,
+        yield Item(id=f"{number:02d}.parity.{model}", chapter=number, task="main and parity",
                    title=f"the same tokens as transformers on {model}",
                    max_points=share)  # fmt: skip
     worth = dict(zip(counted, points.shares(points.TESTS, len(counted)), strict=True))
