@@ -133,7 +133,7 @@ def steps(
     warm: Warm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """Run `exercise` on the book; what it says."""
-    monkeypatch.setattr(command, "quick_runner", lambda models: warm)
+    monkeypatch.setattr(command, "Launcher", lambda models: warm)
 
     def run(*words: str, status: int = 0) -> str:
         assert main(["exercise", *words]) == status

@@ -11,7 +11,7 @@ from steplib.book import Book
 from steplib.errors import UserError
 from steplib.exercises import Exercise, attempt, every, find, laying, told, versus
 from steplib.models import ensure, models_dir
-from steplib.warm import quick_runner
+from steplib.process import Launcher
 
 
 def run(book_root: Path, args: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def _check(book: Book, exercise: Exercise, args: argparse.Namespace) -> int:
     for model in exercise.recipe.models:
         ensure(model)
     answer = laying.answer_in(exercise, args.mine)
-    found = attempt(book, exercise, answer.read_bytes(), quick_runner(models_dir()))
+    found = attempt(book, exercise, answer.read_bytes(), Launcher(models_dir()))
     print(*told.checked(exercise, found, shlex.quote(str(args.mine or answer))), sep="\n")
     return 0 if found.is_passed else 1
 
