@@ -137,10 +137,11 @@ class Loop:
             self._begin()
 
     def _busy(self, run: Run) -> None:
-        count = f"{run.count('passed')} of {run.total} pairs passed"
-        if self.is_told or time.monotonic() - run.begun < SOON:
-            self.screen.busy(count if run.total else "getting ready")
-        elif not run.is_cancelled and run.done:
+        passed = run.count("passed")
+        count = f"{passed} of {run.total} pairs passed"
+        if self.is_told or time.monotonic() - run.begun < SOON or not passed:
+            self.screen.busy(count if run.done else "getting ready")
+        elif not run.stop.is_set():
             self.is_told = True
             self.screen.say(f"no failure so far: {count}; the others are still running")
 
