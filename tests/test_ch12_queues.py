@@ -362,6 +362,22 @@ def judge_what_was_put_before_stop_still_arrives(seed: int, got: Any) -> None:
     equal(got, UIDS, "uids that came after the sender had stopped")
 
 
+def probe_what_nobody_takes_is_kept_for_a_second_after_stop(seed: int) -> Any:
+    import zmq
+
+    with address() as addr:
+        kinds = ("ZmqPullQueue", "ZmqPushQueue", "ZmqAsyncPushQueue")
+        ends = [queue(kind, addr, "Pull" in kind) for kind in kinds]
+        seconds = [end.socket.getsockopt(zmq.LINGER) / 1000 for end in ends]
+        for end in ends:
+            end.stop()
+    return seconds
+
+
+def judge_what_nobody_takes_is_kept_for_a_second_after_stop(seed: int, got: Any) -> None:
+    equal(got, [1.0] * 3, "seconds that a socket goes on sending after it was closed")
+
+
 def probe_stop_closes_and_the_address_is_free_again(seed: int) -> Any:
     got = []
     for binds, connects in (("ZmqPullQueue", "ZmqPushQueue"), ("ZmqPubQueue", "ZmqSubQueue")):
