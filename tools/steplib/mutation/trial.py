@@ -118,9 +118,8 @@ class Trial:
         yield from self._pairs(probe for probe in near if probe not in known)
         yield self._main()
         yield self._parity()
-        # Coverage sees neither other processes, nor who uses what was made at import.
-        if mutant.is_at_import or not near or self.chapter.manifest.main.second_process:
-            yield from self._pairs(far)
+        # Coverage sees neither other processes, nor who uses what was made once for all.
+        yield from self._pairs(probe for probe in far if probe not in known)
 
     def _pairs(self, probes: Iterable[Probe]) -> Iterator[Verdict | None]:
         """One job for the quick probes of each file, and one for each slow probe."""
