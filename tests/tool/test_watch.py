@@ -29,7 +29,8 @@ from steplib.watching import failure, saves
 from steplib.watching.failure import Failure
 from steplib.watching.keys import Keys
 from steplib.watching.loop import Loop
-from steplib.watching.quick import Quick, Run
+from steplib.watching.quick import Quick
+from steplib.watching.run import Run
 from steplib.watching.saves import Observed, Polled, Settling, observe, snapshot
 from steplib.watching.screen import Screen
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from steplib.errors import UserError
 from steplib.watching import failure
-from steplib.watching.quick import Quick, Run, reason
+from steplib.watching.quick import Quick
+from steplib.watching.run import Run, reason
 from steplib.watching.saves import Settling, Snapshot, snapshot
+from steplib.watching.wake import Wake
 
 if TYPE_CHECKING:
     from steplib.watching.failure import Failure
@@ -24,27 +24,6 @@ if TYPE_CHECKING:
 SOON = 2.4
 """Seconds after which a run that goes on says how far it is."""
 HELP = "  h hint   n next failure   a run all   q quit"
-
-
-class Wake:
-    """A pipe that ends a wait from any thread."""
-
-    def __init__(self) -> None:
-        self.fd, self._write = os.pipe()
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self._write, False)
-
-    def __call__(self) -> None:
-        with suppress(BlockingIOError, OSError):
-            os.write(self._write, b"x")
-
-    def clear(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self.fd, 1 << 16)
-
-    def close(self) -> None:
-        os.close(self.fd)
-        os.close(self._write)
 
 
 @dataclass
@@ -160,7 +139,7 @@ class Loop:
         """Show the next failure of the last run, if it has one more."""
         if self.shown >= len(self.failures):
             return False
-        self.screen.all(self.failures[self.shown].lines())
+        self.screen.say(*self.failures[self.shown].lines())
         self.shown += 1
         return True
 

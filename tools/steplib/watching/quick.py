@@ -16,7 +16,6 @@ from steplib import checks, mine, minechecks, pairs
 from steplib.check import default_jobs
 from steplib.commands.check import context
 from steplib.context import test_files
-from steplib.errors import UserError
 from steplib.lineup import Lineup
 from steplib.manifest import OPTIONAL, REAL
 from steplib.paths import shown
@@ -26,7 +25,7 @@ from steplib.stage import Stage, staged
 from steplib.turns import parsing_in_turns
 from steplib.warm import Warm
 from steplib.watching import failure
-from steplib.watching.failure import Failure
+from steplib.watching.run import Run
 
 if TYPE_CHECKING:
     from steplib.book import Book, Chapter
@@ -35,38 +34,6 @@ if TYPE_CHECKING:
 LIMIT = 20.0
 """Seconds that one probe may take here; a full check waits longer."""
 _SLOW = 0.5  # a pair that took longer is run after those that did not
-
-
-@dataclass
-class Run:
-    """One run, while it goes on and after. done: the pairs that have a verdict."""
-
-    stop: threading.Event = field(default_factory=threading.Event)
-    is_cancelled: bool = False
-    total: int = 0
-    done: dict[str, pairs.TestResult] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-    begun: float = field(default_factory=time.monotonic)
-    seconds: float = 0.0
-    error: BaseException | None = None
-    thread: threading.Thread | None = None
-
-    def count(self, verdict: str) -> int:
-        return sum(result.verdict == verdict for result in list(self.done.values()))
-
-    @property
-    def is_over(self) -> bool:
-        return self.thread is not None and not self.thread.is_alive()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether each pair has a verdict."""
-        return 0 < self.total <= len(self.done)
-
-    def cancel(self) -> None:
-        """End it, whatever it is at."""
-        self.is_cancelled = True
-        self.stop.set()
 
 
 @dataclass(frozen=True)
@@ -232,10 +199,3 @@ class _Work:
 def key_of(tests: pairs.TestFile, name: str) -> str:
     """A pair's name in the whole book."""
     return f"tests/{tests.path.name}::{name}"
-
-
-def reason(error: BaseException) -> str:
-    """What kept a run from its end, in a sentence; a fault of the tool is raised."""
-    if isinstance(error, UserError):
-        return str(error)
-    raise error

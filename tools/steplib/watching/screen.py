@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,10 +32,6 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self.quiet()
 
-    @property
-    def is_terminal(self) -> bool:
-        return self._console is not None
-
     def head(self, said: str) -> None:
         """A new run's first line, with the time of day."""
         now = time.strftime("%H:%M:%S")
@@ -57,10 +52,6 @@ class Screen:
             self._console.print(
                 line, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True
             )
-
-    def all(self, lines: Iterable[str]) -> None:
-        """Print every line."""
-        self.say(*lines)
 
     def busy(self, said: str) -> None:
         """What goes on; in a terminal only."""
