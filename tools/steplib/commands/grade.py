@@ -48,7 +48,7 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
 def chapters(book: Book, wanted: str | None) -> tuple[int, ...]:
     """The chapters of "07", "07-11" or "07,09-11", in order; none for None."""
     found: set[int] = set()
-    for part in (wanted or "").split(",") if wanted else ():
+    for part in wanted.split(",") if wanted is not None else ():
         match = _RANGE.fullmatch(part.strip())
         if match is None:
             raise UserError(f'--chapters {wanted}: write it as 07, 07-11 or "07,09-11".')

@@ -14,6 +14,7 @@ from steplib.grading.cell import Budget, Cell
 from steplib.grading.halves import probes_only
 from steplib.grading.isolation import Sandbox
 from steplib.stage import Stage, fakes, shared_files
+from steplib.warm import PRELOAD
 
 
 class Bench:
@@ -49,7 +50,8 @@ def bench(
         base.chmod(0o755)
         _open(base / "tree")
         sandbox = Sandbox(isolation.strictest(), (base, models), slot)
-        with Cell(sandbox, models, budget) as cell:
+        is_plain = not any(b"torch" in data for data in files.values())
+        with Cell(sandbox, models, budget, () if is_plain else PRELOAD) as cell:
             yield Bench(root, base, cell)
 
 

@@ -41,11 +41,13 @@ class Cell:
     A job that is late, or that prints without end, ends the sandbox; the next one gets a new one.
     """
 
-    def __init__(self, sandbox: Sandbox, models: Path, budget: Budget) -> None:
+    def __init__(
+        self, sandbox: Sandbox, models: Path, budget: Budget, preload: tuple[str, ...] = PRELOAD
+    ) -> None:
         usual = environment(models)
         kept = {name: value for name, value in usual.items() if name.startswith(_USUAL)}
         self.environment = {**kept, **sandbox.environment}
-        self.sandbox, self.budget = sandbox, budget
+        self.sandbox, self.budget, self.preload = sandbox, budget, preload
         self.child: Popen[bytes] | None = None
 
     def __enter__(self) -> Cell:
@@ -81,7 +83,7 @@ class Cell:
         folder = Path("/tmp")
         self.child = spawn(self.environment, folder, self.fd, inside=self.sandbox.command)
         self.pump = pipes_of(self.child, self.records)
-        first = {"kind": "warm", "fd": self.fd, "nonce": self.nonce, "preload": PRELOAD,
+        first = {"kind": "warm", "fd": self.fd, "nonce": self.nonce, "preload": self.preload,
                  "limits": LIMITS, "is_alone": self.sandbox.is_alone}  # fmt: skip
         tell(self.child, json.dumps(first).encode() + b"\n")
         inbox = _Inbox(self.nonce, None)

@@ -13,6 +13,7 @@ from steplib.exercises.exercise import Exercise
 from steplib.exercises.laying import ANSWER
 from steplib.grading.intake import HandedIn
 from steplib.manifest import ENGINE
+from steplib.starter import starters
 from steplib.workfolder import MANIFEST
 
 if TYPE_CHECKING:
@@ -110,9 +111,10 @@ def notes(book: Book, package: Package) -> Iterator[str]:
 
 
 def _of_the_book(book: Book, package: Package) -> Iterator[str]:
-    chapter, tree = book.chapter(package.chapter), book.reference(package.chapter).files
-    own = [*chapter.manifest.creates, *chapter.manifest.modifies]
-    same = [path for path in own if package.files.get(path) == tree[path].data]
+    """Files of the chapter that are byte for byte the book's, where there was a task in them."""
+    tree, number = book.reference(package.chapter).files, package.chapter
+    tasks = [path for path, it in starters(book, number).items() if it.text != tree[path].text()]
+    same = [path for path in tasks if package.files.get(path) == tree[path].data]
     if same:
-        number = f"chapter {chapter.number:02d}"
-        yield f"{len(same)} of the {len(own)} files of {number} are the book's own, byte for byte."
+        whose = f"files of chapter {number:02d} with tasks are the book's own, byte for byte"
+        yield f"{len(same)} of the {len(tasks)} {whose}."

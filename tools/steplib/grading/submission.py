@@ -17,6 +17,7 @@ from steplib.grading.references import ClassReferences
 from steplib.grading.run import Package
 from steplib.grading.schema import Item, SubmissionReport
 from steplib.grading.verdicts import Mark, of_test
+from steplib.oracle import References
 from steplib.pairs import Pair, TestFile
 
 PER_CHAPTER, PER_EXERCISE = 240.0, 60.0
@@ -31,6 +32,7 @@ class Grading:
     calibrations: dict[int, Calibration]
     name: str
     slot: int
+    references: References | None = None
     items: dict[str, Item] = field(init=False)
     notes: list[str] = field(default_factory=list)
 
@@ -42,6 +44,7 @@ class Grading:
         exam = self.exam
         whole = PER_CHAPTER * len(exam.chapters) + PER_EXERCISE * len(exam.exercises)
         self.budget = Budget(whole)
+        self.references = self.references or ClassReferences(exam.root)
 
     def graded(self, handed_in: HandedIn) -> SubmissionReport:
         """Run everything and write every verdict."""
@@ -108,10 +111,11 @@ class Grading:
         self.notes += [f"{handed.folder}: {sentence}" for sentence in package.violations]
 
     def _run_parity(self, package: Package, numbers: list[int]) -> None:
-        exam, newest = self.exam, package.chapter.number
+        exam, newest, references = self.exam, package.chapter.number, self.references
+        assert references is not None
         folders = {folder: None for number in numbers for folder in exam.models(number)}
         wanted = [(folder, exam.prompts(newest, folder, self.seed)) for folder in folders]
-        for name, mark in package.parity(wanted, ClassReferences(exam.root)):
+        for name, mark in package.parity(wanted, references):
             for number in numbers:
                 if (item := self.items.get(f"{number:02d}.parity.{name}")) is not None:
                     mark.on(item)
@@ -148,10 +152,14 @@ class Grading:
 
 
 def grade(
-    exam: Exam, calibrations: dict[int, Calibration], path: Path, slot: int
+    exam: Exam,
+    calibrations: dict[int, Calibration],
+    path: Path,
+    slot: int,
+    references: References | None = None,
 ) -> SubmissionReport:
     """The report on one submission, whatever it holds."""
-    grading = Grading(exam, calibrations, intake.name_of(path), slot)
+    grading = Grading(exam, calibrations, intake.name_of(path), slot, references)
     try:
         handed_in = intake.take(path)
     except intake.Refused as sentence:

@@ -1,0 +1,127 @@
+"""`grade`: the whole run, its exit status, and that what was graded is not graded again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from graded_book import EXERCISE, GradedBook, laid
+
+from pairs import public_bug
+from steplib.cli import main
+from steplib.commands.grade import chapters
+from steplib.errors import UserError
+from steplib.grading import isolation
+from steplib.grading.course import Course
+from steplib.grading.pool import Pool
+from steplib.grading.schema import load_class
+
+RIGHT = "def steps(tokens):\n    return tokens\n"
+WRONG = "def steps(tokens):\n    return tokens + 1\n"
+
+
+@pytest.fixture
+def klass(tmp_path: Path) -> Path:
+    """Three students' answers to the exercise."""
+    answers = {"anna/01/answer.py": RIGHT, "bob/01/answer.py": WRONG, "eve/notes.txt": "none"}
+    return laid(tmp_path / "class", answers)
+
+
+def grade(book: GradedBook, folder: Path, out: Path, *more: str) -> int:
+    command = ["--root", str(book.root), "grade", "--submissions", str(folder)]
+    return main([*command, "--exercises", f"01-{EXERCISE}", "--out", str(out), *more])
+
+
+@public_bug("B117")
+def test_the_exit_status_says_whether_it_worked(
+    book: GradedBook, klass: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody's verdict is in it: two of three fail, and the verdicts are in the files."""
+    out = tmp_path / "out"
+    assert grade(book, klass, out) == 0
+    report = load_class(out / "grades.json")
+    verdicts = {one.name: one.items[0].verdict for one in report.submissions}
+    assert verdicts == {"anna": "passed", "bob": "failed", "eve": "missing"}
+    assert [one.points for one in report.submissions] == [20, 0, 0]
+    assert {one.max_points for one in report.submissions} == {20}
+    assert len({one.seed for one in report.submissions}) == 3
+    for name in verdicts:
+        for file in ("report.json", "gradescope.json", "junit.xml", "report.html"):
+            assert (out / "students" / name / file).stat().st_size > 0
+    assert "reports are in" in capsys.readouterr().out
+
+
+def test_a_second_run_grades_only_what_changed(
+    book: GradedBook, klass: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert grade(book, klass, tmp_path / "out", "--seed", "7") == 0
+    laid(klass, {"bob/01/answer.py": RIGHT})
+    capsys.readouterr()
+    assert grade(book, klass, tmp_path / "out", "--seed", "7") == 0
+    told = capsys.readouterr().out
+    assert "2 of 3 are as they were graded before" in told
+    assert re.findall(r"  (\w+)  20 of 20", told) == ["bob"]
+    report = load_class(tmp_path / "out" / "grades.json")
+    assert [one.points for one in report.submissions] == [20, 20, 0]
+
+
+@public_bug("B117")
+def test_a_fault_of_the_tool_is_an_error_and_no_zero_in_silence(
+    book: GradedBook, klass: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker of one submission ends; the others are graded."""
+    plain = Course._task
+
+    def task(self: Course, entry: object) -> dict[str, object]:
+        told = plain(self, entry)  # type: ignore[arg-type]
+        return told | ({"kind": "grade", "path": 5} if told["name"] == "bob" else {})
+
+    monkeypatch.setattr(Course, "_task", task)
+    course = Course(book.exam.__class__(book.exam.root, (), ("01",), 9), 2, lambda line: None)
+    report = course.graded(klass)
+    assert course.broken == ["bob"]
+    found = {one.name: one.items[0] for one in report.submissions}
+    assert (found["anna"].verdict, found["bob"].verdict) == ("passed", "error")
+    assert "the grading of it stopped" in found["bob"].message
+
+
+def test_a_worker_that_ends_costs_its_task_alone() -> None:
+    """What is no task at all ends its worker; the next task gets a new one."""
+    found = []
+    with Pool(1) as pool:
+        tasks = [{"kind": "x", "exam": {}}, {"kind": "y"}]
+        pool.run(tasks, 60, lambda task, answer: found.append(answer))
+        pool.workers[0].stop()
+        pool.run(tasks[:1], 60, lambda task, answer: found.append(answer))
+    assert [list(answer) for answer in found] == [["failed"]] * 3
+
+
+def test_which_chapters(book: GradedBook) -> None:
+    loaded = book.load()
+    assert chapters(loaded, None) == ()
+    assert chapters(loaded, "01") == (1,)
+    assert chapters(loaded, "0-1") == (0, 1)
+    assert chapters(loaded, "01, 00") == (0, 1)
+    for wrong in ("", "one", "1-0", "07"):
+        with pytest.raises(UserError):
+            chapters(loaded, wrong)
+
+
+def test_wrong_use(book: GradedBook, klass: Path, tmp_path: Path) -> None:
+    command = ["--root", str(book.root), "grade", "--out", str(tmp_path / "out")]
+    assert main([*command, "--submissions", str(klass)]) == 2
+    assert main([*command, "--submissions", str(tmp_path / "none"), "--exercises", "01"]) == 2
+    assert main([*command, "--submissions", str(klass), "--exercises", "99"]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_bubblewrap_there_is_a_warning_in_each_report(
+    book: GradedBook, klass: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("namespaces", "limits"):
+        monkeypatch.setattr(isolation, "strictest", lambda kind=kind: kind)
+        report = book.grade(laid(klass / "anna", {}))
+        assert report.isolation == kind
+        assert isolation.WARNINGS[kind] in report.notes
+        assert report.items[-1].verdict == "passed"

@@ -1,0 +1,113 @@
+"""What is handed in: folders and zips, and those that no honest student makes."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from graded_book import PARTS, GradedBook, laid
+from test_dishonest import MOST, whole
+
+from steplib.errors import UserError
+from steplib.grading import intake
+from steplib.grading.intake import Refused, submissions, take
+
+Zipped = dict[str, str]
+
+
+def zipped(place: Path, files: Zipped, links: Zipped | None = None) -> Path:
+    """A zip with these files, and with links to these places."""
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+        for path, target in (links or {}).items():
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(entry, target)
+    return place
+
+
+def test_a_zip_is_graded_like_the_folder(book: GradedBook, tmp_path: Path) -> None:
+    files = {f"homework/week 3/{path}": text for path, text in book.honest().items()}
+    report = book.grade(zipped(tmp_path / "anna.zip", files))
+    whole(report)
+    assert (report.name, report.points) == ("anna", MOST)
+    assert take(laid(tmp_path / "anna", files)).sha256 == report.sha256
+
+
+@pytest.mark.parametrize(
+    ("files", "links", "said"),
+    [
+        ({"../../outside.py": "x"}, {}, "leads out of its folder"),
+        ({"minisgl/../../x.py": "x"}, {}, "leads out of its folder"),
+        ({"..\\outside.py": "x"}, {}, "leads out of its folder"),
+        ({"/tmp/outside.py": "x"}, {}, "leads out of its folder"),
+        ({"C:/outside.py": "x"}, {}, "leads out of its folder"),
+        ({}, {"minisgl/core.py": "/etc/passwd"}, "has a link"),
+        ({"bomb.txt": "0" * (intake.MOST_BYTES + 1)}, {}, "more than 50 MB"),
+        ({f"{i}.py": "" for i in range(intake.MOST_FILES + 1)}, {}, "more than 5000 files"),
+    ],
+    ids=["dots", "dots inside", "backslash", "absolute", "drive", "link", "bomb", "files"],
+)
+def test_a_hostile_zip_is_refused_with_a_sentence(
+    book: GradedBook, tmp_path: Path, files: Zipped, links: Zipped, said: str
+) -> None:
+    report = book.grade(zipped(tmp_path / "eve.zip", files, links))
+    whole(report)
+    assert report.points == 0 and said in report.notes[-1]
+    assert {item.verdict for item in report.items} == {"missing"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["eve.zip"]
+
+
+def test_what_is_no_zip(book: GradedBook, tmp_path: Path) -> None:
+    (tmp_path / "max.zip").write_bytes(b"PK\x03\x04" + b"\0" * 50)
+    report = book.grade(tmp_path / "max.zip")
+    whole(report)
+    assert "the zip can't be read" in report.notes[-1]
+
+
+def test_a_link_out_of_the_folder_is_not_followed(book: GradedBook, tmp_path: Path) -> None:
+    folder = laid(tmp_path / "student", book.honest())
+    (folder / PARTS[3]).unlink()
+    (folder / PARTS[3]).symlink_to(book.root / PARTS[3])
+    (folder / "all").symlink_to("/")
+    report = book.grade(folder)
+    whole(report)
+    assert [item.id[-12:] for item in report.items if item.points == 0] == ["3_multiplies"]
+    notes = " ".join(report.notes)
+    assert f"{PARTS[3]} is a link to {book.root / PARTS[3]}; it was not followed." in notes
+    assert "all is a link to /" in notes
+
+
+def test_a_pipe_is_left_aside(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "student", {"a.py": ""})
+    os.mkfifo(folder / "b.py")
+    taken = take(folder)
+    assert list(taken.files) == ["a.py"] and "b.py is no plain file" in taken.notes[0]
+
+
+def test_a_submission_that_is_itself_a_link(tmp_path: Path) -> None:
+    (tmp_path / "student").symlink_to("/etc")
+    with pytest.raises(Refused, match="is a link"):
+        take(tmp_path / "student")
+
+
+def test_by_products_are_passed_over(tmp_path: Path) -> None:
+    files = dict.fromkeys(["minisgl/a.py", ".git/x", "minisgl/__pycache__/a.pyc"], "x")
+    assert list(take(laid(tmp_path / "student", files)).files) == ["minisgl/a.py"]
+
+
+def test_the_class_is_what_lies_in_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no folder"):
+        submissions(tmp_path / "none")
+    with pytest.raises(UserError, match="holds no submission"):
+        submissions(tmp_path)
+    laid(tmp_path, {"bob/a.py": "", ".hidden/a.py": "", "list.csv": ""})
+    zipped(tmp_path / "anna.zip", {"a.py": ""})
+    assert [path.name for path in submissions(tmp_path)] == ["anna.zip", "bob"]
+    zipped(tmp_path / "bob.zip", {"a.py": ""})
+    with pytest.raises(UserError, match="bob twice"):
+        submissions(tmp_path)
