@@ -16,8 +16,10 @@ HELLO = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
 PICKY = "{{ raise_exception('roles must alternate') }}"
 
 
-def tokenizer(adds_bos: bool = True, template: str | None = None, bos: bool = True) -> Any:
-    """One token for each of <s>, a, b and |; adds_bos: it puts <s> before a text by itself."""
+def tokenizer(
+    adds_bos: bool = True, template: str | None = None, bos: bool = True, frame: str = "<s> $A"
+) -> Any:
+    """One token for each of <s>, a, b and |; adds_bos: it puts a text into the frame by itself."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -26,7 +28,7 @@ def tokenizer(adds_bos: bool = True, template: str | None = None, bos: bool = Tr
     made.add_special_tokens([AddedToken("<s>", special=True)])
     if adds_bos:
         made.post_processor = processors.TemplateProcessing(
-            single="<s> $A", special_tokens=[("<s>", BOS)]
+            single=frame, special_tokens=[("<s>", BOS), ("|", SEP)]
         )
     kept = {"bos_token": "<s>"} if bos else {}
     wrapped = PreTrainedTokenizerFast(tokenizer_object=made, **kept)
@@ -67,6 +69,17 @@ def judge_a_prompt_begins_with_exactly_one_begin_id(seed, got):
     equal(made["False True"], [*own, [BOS, A, B, SEP]], "prompts where only the template adds it")
     equal(made["False False"], [*own, [A, B, SEP]], "prompts where nothing adds it")
     equal(nameless, [[A, B], [A, SEP]], "prompts of a tokenizer without a begin token")
+
+
+def probe_a_text_ends_as_the_tokenizer_ends_it_and_a_chat_as_its_template_does(seed):
+    made = tokenizer(
+        template="{% for m in messages %}{{ m.content }}{% endfor %}b", frame="<s> $A |"
+    )
+    return ids_of(made, "a", chat("a"))
+
+
+def judge_a_text_ends_as_the_tokenizer_ends_it_and_a_chat_as_its_template_does(seed, got):
+    equal(got, [[BOS, A, SEP], [BOS, A, B]], "a text and a chat")
 
 
 def probe_prompts_are_those_of_the_checkpoint(seed):

@@ -235,6 +235,18 @@ def judge_leading_spaces_are_kept(seed, got):
         equal("".join(each), whole("sentencepiece", ids), "the text with its spaces")
 
 
+SPACED = "do n't stop , b ."
+
+
+def probe_spaces_before_punctuation_are_kept(seed):
+    names = ("sentencepiece", "tiny-qwen3")
+    return ["".join(stream(manager(name), in_bytes(name, SPACED.encode()))[0]) for name in names]
+
+
+def judge_spaces_before_punctuation_are_kept(seed, got):
+    equal(got, [SPACED] * 2, "the text of byte tokens, with both tokenizers")
+
+
 @public_bug("B79")
 def probe_nothing_is_lost_at_the_end_but_the_end_id(seed):
     made = manager("tiny-qwen3")

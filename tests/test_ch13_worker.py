@@ -154,6 +154,19 @@ def deep(msg: Any, levels: int) -> Any:
     return msg
 
 
+def probe_a_worker_says_by_its_number_who_is_ready(seed):
+    names = []
+    for number in (-1, 0, 2):
+        with office() as o:
+            names.append(o.start(tokenizer_id=number))
+    return names
+
+
+def judge_a_worker_says_by_its_number_who_is_ready(seed, got):
+    want = [f"{name} is ready" for name in ("detokenizer", "tokenizer 0", "tokenizer 2")]
+    equal(got, want, "what is said when all is ready")
+
+
 def probe_what_is_no_message_is_logged_without_its_text(seed):
     import msgpack
 
