@@ -90,6 +90,23 @@ def judge_parts_are_merged_in_order_however_they_arrive(seed, got):
         equal(weights, want, f"merged weights, {case}")
 
 
+def probe_a_merged_weight_has_room_for_one_more_row(seed):
+    from minisgl.models import load_weight
+
+    with folder_with(parts_of(seed)) as folder:
+        made = dict(load_weight(str(folder), CPU))
+    return {
+        name: [tensor.untyped_storage().nbytes(), 4 * tensor[:1].numel() + 4 * tensor.numel()]
+        for name, tensor in made.items()
+    }
+
+
+def judge_a_merged_weight_has_room_for_one_more_row(seed, got):
+    equal(sorted(got), sorted(merged(seed)), "names")
+    for name, (size, want) in got.items():
+        equal(size, want, f"bytes of {name}: its rows and a spare one")
+
+
 def probe_merged_weights_of_different_layers_are_kept_apart(seed):
     tensors = {
         f"model.layers.{layer}.self_attn.{part}.weight": torch.full((1, 1), 10.0 * layer + i)

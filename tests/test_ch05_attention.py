@@ -307,6 +307,17 @@ def work(seed: int, case: Case) -> int:
     return elements.count
 
 
+def probe_k_and_v_that_lie_in_a_row_are_not_copied(seed):
+    spans = [(255, 256)]
+    return {pages: work(seed, Case(spans, pages=pages)) for pages in ("forward", "scrambled")}
+
+
+def judge_k_and_v_that_lie_in_a_row_are_not_copied(seed, got):
+    copied = 2 * 256 * 2 * DIM  # K and V, tokens, kv heads, channels
+    truth(got["scrambled"] >= copied, "scattered slots are gathered", got)
+    truth(got["forward"] < copied / 2, "slots in a row are read where they are", got)
+
+
 def probe_work_grows_with_the_real_tokens_only(seed):
     spans = [(255, 256), *[(1, 2)] * 15]
     return {
