@@ -218,7 +218,7 @@ TRICKS: dict[str, Trick] = {
             frame = frame.f_back
         texts += [it for it in gc.get_objects() if isinstance(it, str)]
         texts += [repr(vars(it)) for it in list(sys.modules.values()) if hasattr(it, "__dict__")]
-        words = ["".join(("def judge", "_part")), "".join(("th multi", "ple of what")), "[13, 1"]
+        words = ["".join(("def judge", "_part")), "".join(("th multi", "ple of what"))]
         found = [text for text in texts if any(word in text for word in words)]
         raise LookupError(f"{len(texts)} texts, {len(found)} with an answer {found[:1]}")
         """

@@ -87,7 +87,8 @@ def test_a_missing_package_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None
         (machine.threads(2, "2"), "ok"),
         (machine.threads(2, "16"), "note"),
         (machine.threads(2, "many"), "note"),
-        (machine.bubblewrap(None), "ok"),
+        (machine.bubblewrap("bubblewrap"), "ok"),
+        (machine.bubblewrap("limits"), "note"),
     ],
 )
 def test_the_machine_is_judged(finding: findings.Finding, state: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -20,6 +22,7 @@ from steplib.warm import PRELOAD
 OUTPUT_BYTES = 64 << 20
 """What a job may print and send, together."""
 
+MARK = "HANDBOOK_CELL"
 _USUAL = ("MKL", "OMP", "OPENBLAS", "NUMEXPR", "VECLIB", "HF_", "TOKENIZERS", "MINISGL")
 
 
@@ -49,6 +52,7 @@ class Cell:
         self.environment = {**kept, **sandbox.environment}
         self.sandbox, self.budget, self.preload = sandbox, budget, preload
         self.child: Popen[bytes] | None = None
+        self.mark = secrets.token_hex(8)
 
     def __enter__(self) -> Cell:
         return self
@@ -81,7 +85,8 @@ class Cell:
         self.nonce = secrets.token_hex(16)
         self.records, self.fd = os.pipe()
         folder = Path("/tmp")
-        self.child = spawn(self.environment, folder, self.fd, inside=self.sandbox.command)
+        environment = {**self.environment, MARK: self.mark}
+        self.child = spawn(environment, folder, self.fd, inside=self.sandbox.command)
         self.pump = pipes_of(self.child, self.records)
         first = {"kind": "warm", "fd": self.fd, "nonce": self.nonce, "preload": self.preload,
                  "limits": LIMITS, "is_alone": self.sandbox.is_alone}  # fmt: skip
@@ -118,8 +123,19 @@ class Cell:
     def _end(self) -> None:
         if self.child is not None:
             stop(self.child)
+            if not self.sandbox.is_alone:
+                end_strays(self.mark)
             os.close(self.records)
             self.child = None
+
+
+def end_strays(mark: str) -> None:
+    """Kill what left its process group, where no namespace does it; found by its environment."""
+    wanted = f"{MARK}={mark}".encode()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it is gone, or another user's
+            if wanted in (place / "environ").read_bytes().split(b"\0"):
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 class _Inbox(Inbox):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from steplib.grading.exam import Exam
     from steplib.prompts import PromptSet
 
-_SLACK = 600.0
+_SLACK, _SETTING_UP = 600.0, 3600.0
 Say = Callable[[str], None]
 
 
@@ -59,7 +60,7 @@ class Course:
         if done:
             self.say(f"{len(done)} of {len(entries)} are as they were graded before")
         with Pool(self.jobs) as pool:
-            self._prepare(pool, entries if waiting else [], waiting)
+            self._prepare(pool, waiting)
             tasks = [self._task(entry) for entry in waiting]
 
             def put(task: Task, answer: Answer) -> None:
@@ -107,17 +108,23 @@ class Course:
         notes = entry.handed_in.notes if entry.handed_in else str(entry.path.stat().st_size)
         return cache.key(*parts, notes)
 
-    def _prepare(self, pool: Pool, entries: list[_Entry], waiting: list[_Entry]) -> None:
+    def _prepare(self, pool: Pool, waiting: list[_Entry]) -> None:
         """Calibrate in the workers, while transformers answers for all in a process of its own."""
         if not waiting:
             return
         self.say(f"{len(waiting)} to grade; first, what the book's own code does")
         exam, seeds = self.exam, sorted(self.exam.seed_of(entry.name) for entry in waiting)
         numbers = sorted({*exam.chapters, *(n for entry in waiting for n in entry.used)})
-        task = {"kind": "calibrate", "exam": self._told(), "seeds": seeds}
-        pool.run([{**task, "chapter": n} for n in numbers], 3600, _demand_done)
-        self.say("transformers answers for all")
-        ClassReferences(exam.root).prepare(list(self._wanted(waiting)))
+        with ThreadPoolExecutor(max_workers=1) as aside:
+            answers = aside.submit(ClassReferences(exam.root).prepare, list(self._wanted(waiting)))
+            task = {"kind": "calibrate", "exam": self._told()}
+            tasks = [{**task, "chapter": n, "seeds": []} for n in numbers]
+            pool.run(tasks, _SETTING_UP, _demand_done)
+            parts = [seeds[i :: self.jobs] for i in range(min(self.jobs, len(seeds)))]
+            tasks = [{**task, "chapter": n, "seeds": part} for n in numbers for part in parts]
+            pool.run(tasks, _SETTING_UP, _demand_done)
+            self.say("waiting for transformers' answers")
+            answers.result()
 
     def _wanted(self, waiting: list[_Entry]) -> Iterator[tuple[Path, PromptSet]]:
         exam = self.exam

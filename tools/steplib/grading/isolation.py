@@ -73,10 +73,11 @@ class Sandbox:
 def strictest() -> Isolation:
     """The strictest kind that works here, found by trying."""
     kinds: tuple[Isolation, ...] = ("bubblewrap", "namespaces")
-    return next((kind for kind in kinds if _works(kind)), "limits")
+    return next((kind for kind in kinds if works(kind)), "limits")
 
 
-def _works(kind: Isolation) -> bool:
+def works(kind: Isolation) -> bool:
+    """Whether a child can be started that way."""
     program = "bwrap" if kind == "bubblewrap" else "unshare"
     if shutil.which(program) is None:
         return False

@@ -36,6 +36,8 @@ class Package:
 
 def packages(book: Book, handed_in: HandedIn, asked_for: list[int]) -> dict[int, Package]:
     """For each chapter the package to grade: its own, or the next later one that there is."""
+    if not asked_for:
+        return {}
     newest = asked_for[-1]
     every = [_package(book, handed_in, root, newest) for root in sorted(_roots(handed_in.files))]
     found = {}
