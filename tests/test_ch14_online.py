@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import Any
 from unittest import mock
@@ -296,6 +297,38 @@ def judge_reports_come_before_each_wait_and_else_at_most_once_an_interval(seed, 
     equal(often[0], want, "frames with an interval of nothing")
     truth(len(chunks) >= 4, "reports while a prompt without a reply is computed", chunks)
     truth(2 <= timed[0] <= timed[1] + 1, "at most one an interval, and the first", timed)
+
+
+MOMENTS = (100.0, 100.2, 100.49, 100.5, 100.9, 101.0, 101.1)
+"""Seconds on the clock at which a busy scheduler looks for messages."""
+
+
+def probe_a_busy_scheduler_reports_twice_a_second(seed):
+    from minisgl.scheduler import io
+
+    reports = []
+    with outside() as o:
+        scheduler = o.scheduler()
+        for now in MOMENTS:
+            with mock.patch.object(io.time, "monotonic", lambda now=now: now):
+                scheduler.receive_msg()
+            reports.append(len(stats_of(o.frames(scheduler))))
+    return reports
+
+
+def judge_a_busy_scheduler_reports_twice_a_second(seed, got):
+    equal(got, [1, 0, 0, 1, 0, 1, 0], f"reports at {MOMENTS}")
+
+
+def probe_a_rank_that_is_alone_has_nobody_to_broadcast_to(seed):
+    with outside() as o:
+        made = o.scheduler()
+        address = made.config.zmq_scheduler_broadcast_addr
+        return os.path.exists(address.removeprefix("ipc://"))
+
+
+def judge_a_rank_that_is_alone_has_nobody_to_broadcast_to(seed, got):
+    equal(got, False, "whether the address of the broadcast is there")
 
 
 def probe_the_idle_check_runs_before_each_wait_and_only_then(seed):
