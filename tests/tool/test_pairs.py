@@ -179,6 +179,14 @@ def test_only_skips_are_no_pass(book: RunnableBook) -> None:
     assert both.verdict == "passed"
 
 
+def test_the_code_under_test_can_not_skip_its_test(book: RunnableBook) -> None:
+    asks = "import unittest\n\n\ndef answer(ask=None):\n    raise unittest.SkipTest('no GPU')\n"
+    book.edit("minisgl/core.py", "class Loop:", f"{asks}\n\nclass Loop:")
+    probe = "    from minisgl.core import answer\n    return answer()\n"
+    found = run(book, HEAD + pair("skips", probe) + pair("right", "    return 1\n"))
+    assert verdicts(found) == {"skips": "failed", "right": "passed"}
+
+
 @pytest.mark.parametrize(
     ("fake", "says"),
     [
