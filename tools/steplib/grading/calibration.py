@@ -21,11 +21,13 @@ _BUDGET = 3600.0
 class Calibration:
     """One chapter's. counted: the tests that the book passes and the untouched starter does not.
 
-    mains: what the book's main reports, by model and count of tokens. unfair: for a submission's
-    seed the tests that the book itself fails with it; they keep the seed that everybody has.
+    failing: those that the book itself does not pass on this machine, or skips. mains: what its
+    main reports, by model and count of tokens. unfair: for a submission's seed the tests that the
+    book itself fails with it; they keep the seed that everybody has.
     """
 
     counted: list[str]
+    failing: list[str]
     mains: dict[str, dict[str, Any]]
     unfair: dict[int, list[str]]
 
@@ -45,7 +47,7 @@ def calibrated(exam: Exam, number: int, seeds: list[int], slot: int = 0) -> Cali
                 kept.put(cache.key(*base, seed), {"unfair": _unfair(exam, number, package, seed)})
     found = {seed: kept.get(cache.key(*base, seed)) or {} for seed in seeds}
     unfair = {seed: list(one.get("unfair", [])) for seed, one in found.items()}
-    return Calibration(told["counted"], told["mains"], unfair)
+    return Calibration(told["counted"], told["failing"], told["mains"], unfair)
 
 
 def _reference(exam: Exam, number: int, slot: int) -> _Bench:
@@ -78,7 +80,10 @@ def _base(exam: Exam, number: int, package: Package, slot: int) -> dict[str, Any
         for model in exam.models(number)
         for length in MAIN_LENGTHS
     }
-    return {"counted": [name for name in passed if name not in free], "mains": mains}
+    every = [pair.name for tests in exam.tests(number) for pair in tests.pairs]
+    failing = [name for name in every if name not in passed]
+    counted = [name for name in passed if name not in free]
+    return {"counted": counted, "failing": failing, "mains": mains}
 
 
 def _passed(exam: Exam, number: int, package: Package) -> list[str]:

@@ -123,8 +123,15 @@ class Course:
             parts = [seeds[i :: self.jobs] for i in range(min(self.jobs, len(seeds)))]
             tasks = [{**task, "chapter": n, "seeds": part} for n in numbers for part in parts]
             pool.run(tasks, _SETTING_UP, _demand_done)
+            self._warn(numbers)
             self.say("waiting for transformers' answers")
             answers.result()
+
+    def _warn(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if failing := calibrated(self.exam, number, []).failing:
+                what = f"warning: chapter {number:02d}: the book's own code does not pass"
+                self.say(f"{what} {', '.join(failing)} here; nobody gets points for that")
 
     def _wanted(self, waiting: list[_Entry]) -> Iterator[tuple[Path, PromptSet]]:
         exam = self.exam

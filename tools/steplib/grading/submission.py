@@ -23,6 +23,8 @@ from steplib.pairs import Pair, TestFile
 PER_CHAPTER, PER_EXERCISE = 240.0, 60.0
 """Seconds that a submission may use; what comes after that has timed out."""
 
+_MOST_NOTES = 30
+
 
 @dataclass
 class Grading:
@@ -81,9 +83,12 @@ class Grading:
         items = list(self.items.values())
         kind = isolation.strictest()
         warning = [isolation.WARNINGS[kind]] if kind in isolation.WARNINGS else []
+        over = len(self.notes) - _MOST_NOTES
+        more = [f"{over} more notes were left out."] if over > 0 else []
+        notes = [*warning, *self.notes[:_MOST_NOTES], *more]
         return SubmissionReport(
             name=self.name, sha256=digest, seed=self.seed, chapters=list(self.exam.chapters),
-            exercises=list(self.exam.exercises), items=items, notes=[*warning, *self.notes],
+            exercises=list(self.exam.exercises), items=items, notes=notes,
             versions=versions(self.exam.root), isolation=kind,
             points=sum(item.points for item in items),
             max_points=sum(item.max_points for item in items),
@@ -108,7 +113,7 @@ class Grading:
             for number in numbers:
                 mark.on(self.items[f"{number:02d}.main"])
             self._run_parity(package, numbers)
-        self.notes += [f"{handed.folder}: {sentence}" for sentence in package.violations]
+        self.notes += [f"it tried: {sentence}" for sentence in package.violations]
 
     def _run_parity(self, package: Package, numbers: list[int]) -> None:
         exam, newest, references = self.exam, package.chapter.number, self.references
