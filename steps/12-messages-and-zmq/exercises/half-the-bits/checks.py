@@ -35,23 +35,32 @@ def bfloat16(bits: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(bits.copy()).view(torch.bfloat16)
 
 
-def sent(rows: torch.Tensor) -> dict[str, Any]:
-    """The map of a tensor, as it goes into a frame."""
-    import answer
-    from minisgl.message import utils
+class Codec:
+    """The chapter's codec with the reader's two functions inside."""
 
-    with patch.object(utils, "_tensor_map", answer.tensor_map):
-        return utils.serialize_type(Embeds(5, rows))
+    def __init__(self) -> None:
+        from answer import tensor, tensor_map
 
+        self.tensor_map, self.tensor = tensor_map, tensor
 
-def received(data: dict[str, Any]) -> torch.Tensor:
-    """The tensor of a message's map, behind a real frame."""
-    import answer
-    from minisgl.message import utils
-    from minisgl.utils.mp import _pack, _unpack
+    def sent(self, rows: torch.Tensor) -> dict[str, Any]:
+        """The map of a message with a tensor, as it goes into a frame."""
+        from minisgl.message import utils
 
-    with patch.object(utils, "_tensor", answer.tensor):
-        return utils.decode_message(Embeds, {"Embeds": Embeds}, _unpack(_pack(data))).rows
+        with patch.object(utils, "_tensor_map", self.tensor_map):
+            return utils.serialize_type(Embeds(5, rows))
+
+    def received(self, data: dict[str, Any]) -> torch.Tensor:
+        """The tensor of a message's map, behind a real frame."""
+        from minisgl.message import utils
+        from minisgl.utils.mp import _pack, _unpack
+
+        with patch.object(utils, "_tensor", self.tensor):
+            return utils.decode_message(Embeds, {"Embeds": Embeds}, _unpack(_pack(data))).rows
+
+    def back(self, rows: torch.Tensor) -> Any:
+        """What comes back of a tensor, as plain data, or the error in words."""
+        return tried(lambda: described(self.received(self.sent(rows))))
 
 
 def described(rows: torch.Tensor) -> dict[str, Any]:
@@ -73,8 +82,10 @@ def carried(got: Any, what: str) -> None:
 
 
 def probe_the_map_of_a_tensor(seed: int) -> Any:
+    codec = Codec()
+
     def plain() -> Any:
-        made = sent(bfloat16(drawn(seed, 3, 5)))["rows"]
+        made = codec.sent(bfloat16(drawn(seed, 3, 5)))["rows"]
         return {**made, "data": made["data"].hex()} if "data" in made else made
 
     return tried(plain)
@@ -93,7 +104,7 @@ def judge_the_map_of_a_tensor(seed: int, got: Any) -> None:
 def probe_the_bits(seed: int) -> Any:
     edges = np.array(EDGES, dtype=np.uint16).view(np.int16)
     bits = np.concatenate([edges, drawn(seed, 30)])
-    return tried(lambda: described(received(sent(bfloat16(bits)))))
+    return Codec().back(bfloat16(bits))
 
 
 def judge_the_bits(seed: int, got: Any) -> None:
@@ -112,7 +123,8 @@ def views(seed: int) -> list[torch.Tensor]:
 
 
 def probe_views(seed: int) -> Any:
-    return [tried(lambda v=view: described(received(sent(v)))) for view in views(seed)]
+    codec = Codec()
+    return [codec.back(view) for view in views(seed)]
 
 
 def judge_views(seed: int, got: Any) -> None:
@@ -124,8 +136,8 @@ def judge_views(seed: int, got: Any) -> None:
 
 
 def probe_no_numbers_at_all(seed: int) -> Any:
-    shapes = ((0,), (3, 0), (0, 4, 2))
-    return [tried(lambda s=s: described(received(sent(bfloat16(drawn(0, *s)))))) for s in shapes]
+    codec = Codec()
+    return [codec.back(bfloat16(drawn(seed, *s))) for s in ((0,), (3, 0), (0, 4, 2))]
 
 
 def judge_no_numbers_at_all(seed: int, got: Any) -> None:
@@ -136,14 +148,11 @@ def judge_no_numbers_at_all(seed: int, got: Any) -> None:
 
 
 def probe_memory(seed: int) -> Any:
-    import answer
-
-    raw = bytearray(drawn(seed, 8).tobytes())
-    frame = bytes(raw)
+    codec, frame = Codec(), drawn(seed, 8).tobytes()
     data = {"__type__": "Tensor", "dtype": "bfloat16", "shape": [8], "data": frame}
 
     def written() -> str:
-        made = answer.tensor(data)
+        made = codec.tensor(data)
         made.view(torch.int16).bitwise_not_()
         return frame.hex()
 
@@ -159,7 +168,8 @@ def refusals(maps: list[dict[str, Any]]) -> list[Any]:
     """What the receiver says to each of these tensors' maps, inside of a message."""
     whole = {"__type__": "Tensor", "dtype": "bfloat16", "shape": [2, 3], "data": bytes(12)}
     msgs = [{"__type__": "Embeds", "uid": 5, "rows": whole | change} for change in maps]
-    return [error_of(lambda m=msg: received(m)) for msg in msgs]
+    codec = Codec()
+    return [error_of(lambda m=msg: codec.received(m)) for msg in msgs]
 
 
 LENGTHS = (0, 4, 11, 13, 14, 24)
@@ -192,16 +202,19 @@ def judge_foreign_dtypes(seed: int, got: Any) -> None:
         equal(error["kind"], "MessageError", what)
 
 
+SHAPES = ([-1, 6], [-2, -3], [2.0, 3], [True, 6], "23", [1] * 9, [2**40, 0])
+
+
 def probe_foreign_shapes(seed: int) -> Any:
     empty = {"data": b"", "shape": [0, *[2**31 - 1] * 3]}
-    shapes = ([-1, 6], [-2, -3], [2.0, 3], [True, 6], "23", [1] * 9, [2**40, 0])
-    return refusals([empty, *({"shape": shape} for shape in shapes), {"extra": 1}])
+    return refusals([empty, *({"shape": shape} for shape in SHAPES), {"extra": 1}])
 
 
 def judge_foreign_shapes(seed: int, got: Any) -> None:
-    for i, error in enumerate(got):
+    names = ("with many numbers of which one is 0", *map(str, SHAPES), "beside a key too many")
+    for name, error in zip(names, got, strict=True):
         what = (
-            f"shape number {i} (a size is an int, at least 0, and their product is never trusted)"
+            f"a shape {name} (a size is an int and at least 0, and no product of them is trusted)"
         )
         refused(error, what)
         equal(error["kind"], "MessageError", what)
@@ -213,12 +226,14 @@ def others(seed: int) -> list[torch.Tensor]:
 
 
 def probe_other_dtypes(seed: int) -> Any:
+    codec = Codec()
+
     def both_ways(rows: torch.Tensor) -> list[Any]:
-        return [sent(rows)["rows"]["data"].hex(), described(received(sent(rows)))]
+        return [codec.sent(rows)["rows"]["data"].hex(), codec.back(rows)]
 
     made = [tried(lambda r=rows: both_ways(r)) for rows in others(seed)]
     foreign = [torch.zeros(2, dtype=torch.complex64), torch.zeros(2, dtype=torch.float8_e5m2)]
-    return [made, [error_of(lambda r=rows: sent(r)) for rows in foreign]]
+    return [made, [error_of(lambda r=rows: codec.sent(r)) for rows in foreign]]
 
 
 def judge_other_dtypes(seed: int, got: Any) -> None:
