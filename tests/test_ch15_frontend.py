@@ -273,6 +273,8 @@ def probe_no_more_may_wait_than_the_limit(seed):
                 found.append(await trouble(choices(state, "c", n=2).__aenter__()))
                 async with choices(state, "c"):
                     found.append(sorted(state.waiting))
+            async with choices(state, "c", n=3):
+                found.append(len(state.waiting))
             state.is_stopping = True
             found.append(await trouble(choices(state, "d").__aenter__()))
             return [found, len(state.ack_map)]
@@ -281,7 +283,8 @@ def probe_no_more_may_wait_than_the_limit(seed):
 
 
 def judge_no_more_may_wait_than_the_limit(seed, got):
-    (never, full, still_full, waiting, stopping), left = got
+    (never, full, still_full, waiting, as_many, stopping), left = got
+    equal(as_many, 3, "as many at once as may wait")
     equal([never[0], never[2]], [400, {}], "more at once than may ever wait")
     truth("only 3 may wait" in never[1], "the sentence names the limit", never[1])
     for each, count in ((full, 3), (still_full, 2)):
@@ -320,6 +323,10 @@ def probe_metrics_count_what_was_answered(seed):
                 "requests": metrics(state, "running_requests", "waiting_requests"),
                 "shares": metrics(state, "kv_used_ratio", "kv_cached_ratio", "cache_hit_rate"),
                 "fast": metric(state, 'inter_token_latency_seconds_bucket{le="0.005"}'),
+                "first": metrics(
+                    state,
+                    *(f'{times[0]}_bucket{{le="{le}"}}' for le in (0.01, 0.025, 0.05, 0.25, 0.5)),
+                ),
             }
 
     return run(scene())
@@ -333,3 +340,4 @@ def judge_metrics_count_what_was_answered(seed, got):
     equal(got["requests"], [3.0, 4.0], "running and waiting requests, as the scheduler says")
     close(got["shares"], [0.25, 0.5, 0.5], 1e-9, "use of the pool, kept share, hit rate")
     equal(got["fast"], 1.0, "gaps of at most 5 ms")
+    equal(got["first"], [0.0] * 4 + [1.0], "first tokens after at most 10, 25, 50, 250, 500 ms")

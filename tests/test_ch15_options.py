@@ -41,6 +41,9 @@ DEFAULTS = {
     "shutdown_grace": 10.0,
 }
 
+OWN = list(DEFAULTS)[list(DEFAULTS).index("server_host") :]
+"""The settings of the server alone."""
+
 SET: dict[str, tuple[str, Any]] = {
     "--dtype bfloat16": ("dtype", "torch.bfloat16"),
     "--dtype float16": ("dtype", "torch.float16"),
@@ -205,6 +208,18 @@ def judge_each_option_takes_its_printed_default(seed, got):
         truth(option in page, f"the help has {option}", page)
     for line in page.split("\n"):
         truth(len(line) <= 100, "a line of the help fits into 100 columns", line)
+
+
+def probe_arguments_made_in_python_have_the_same_defaults(seed):
+    import dataclasses
+
+    from minisgl.server.args import ServerArgs
+
+    return {f.name: f.default for f in dataclasses.fields(ServerArgs) if f.name in OWN}
+
+
+def judge_arguments_made_in_python_have_the_same_defaults(seed, got):
+    equal(got, {name: DEFAULTS[name] for name in OWN}, "defaults of the server's settings")
 
 
 def probe_the_key_may_stand_in_the_environment(seed):

@@ -83,19 +83,20 @@ def judge_all_say_when_they_are_ready(seed, got):
 @public_bug("B95")
 def probe_one_that_can_not_start_is_named_with_the_cause(seed):
     found = []
-    for task in (fails, vanishes, partial(vanishes, status=-9)):
+    for task in (fails, vanishes, *(partial(vanishes, status=status) for status in (-9, 0))):
         with started({"scheduler": task, "detokenizer": idle}) as (workers, _):
             found.append(error_of(lambda w=workers: list(w.wait_until_ready())))
     return found
 
 
 def judge_one_that_can_not_start_is_named_with_the_cause(seed, got):
-    failed, left, killed = got
+    failed, left, killed, done = got
     words = "the scheduler can't go on: RuntimeError: no memory"
     refused(failed, "a worker that fails", words, kind="WorkerError")
     truth("advice" not in failed["message"], "one sentence", failed)
     words = "the scheduler (process 1000) has died with"
     refused(left, "a worker that leaves", f"{words} status 3", kind="WorkerError")
+    refused(done, "a worker that comes to its end", f"{words} status 0", kind="WorkerError")
     refused(killed, "a worker that is killed", f"{words} signal SIGKILL", kind="WorkerError")
 
 
@@ -576,13 +577,15 @@ def probe_an_address_that_can_not_be_had_is_refused_before_a_worker_starts(seed)
     one, other = service.bind(args), service.bind(args)
     ports = {sock.getsockname()[1] for sock in (one, other)}
     again = error_of(lambda: service.bind(stub_args(server_port=one.getsockname()[1])))
+    reused = one.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) != 0
     for sock in (one, other):
         sock.close()
-    return [found, started_, str(port), len(ports), again]
+    return [found, started_, str(port), len(ports), again, reused]
 
 
 def judge_an_address_that_can_not_be_had_is_refused_before_a_worker_starts(seed, got):
-    found, started_, port, ports, again = got
+    found, started_, port, ports, again, reused = got
+    equal(reused, True, "whether a port may be had again right after a server has ended")
     words = [f"can't listen at 127.0.0.1:{port}: address already in use", "192.0.2.1", "no host"]
     for error, word in zip(found, words, strict=True):
         refused(error, "an address", word, "choose another with --host", kind="WorkerError")
