@@ -243,7 +243,7 @@ def same(got, what):
     for case in got:
         first, second = case["batches"]
         truth(len(first) > 0, f"{what}: rank 0 has run batches", len(first))
-        state = f"it stands after {len(second)} batches, and rank 0 has run {len(first)}"
+        state = f"it stands after batch {len(second)}, and rank 0 has run {len(first)}"
         truth(not case["stands"], f"{what}: rank 1 ends its requests", state)
         equal(second, first, f"{what}: rank 1's batches")
         equal(case["unread"], 0, f"{what}: messages that rank 1 has not read")
