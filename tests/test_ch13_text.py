@@ -393,6 +393,16 @@ def judge_the_bytes_of_real_tokens_are_those_of_the_text(seed, got):
         equal("".join(digits for _, digits in tokens), text.encode().hex(), f"bytes of {text!r}")
 
 
+def probe_every_byte_has_its_character_and_no_other(seed):
+    from minisgl.tokenizer.token_text import ALPHABET
+
+    return ALPHABET
+
+
+def judge_every_byte_has_its_character_and_no_other(seed, got):
+    equal(got, {char: byte for byte, char in CHARS.items()}, "the bytes of characters")
+
+
 @public_bug("B75")
 def probe_half_a_character_has_its_own_bytes(seed):
     names = ("tiny-qwen3", "sentencepiece")

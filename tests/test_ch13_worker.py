@@ -167,6 +167,15 @@ def judge_a_worker_says_by_its_number_who_is_ready(seed, got):
     equal(got, want, "what is said when all is ready")
 
 
+def probe_a_token_counts_no_prompt_unless_it_says_so(seed):
+    msg = said(1, 5)
+    return [msg.prompt_tokens, msg.cached_tokens, msg.at_end, msg.error]
+
+
+def judge_a_token_counts_no_prompt_unless_it_says_so(seed, got):
+    equal(got, [0, 0, False, None], "prompt and cached tokens, an end id, an error")
+
+
 def probe_what_is_no_message_is_logged_without_its_text(seed):
     import msgpack
 

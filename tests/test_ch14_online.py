@@ -139,6 +139,61 @@ def judge_an_exit_message_ends_run_forever(seed, got):
     equal(got, [["SchedulerExit", said(A, 3)]] * 6, "what run_forever raises, and the replies")
 
 
+def probe_an_environment_variable_chooses_the_loop_that_runs_forever(seed):
+    from minisgl.env import ENV
+
+    got = []
+    for disabled in (False, True):
+        off = mock.patch.object(ENV.DISABLE_OVERLAP_SCHEDULING, "value", disabled)
+        with outside() as o, off:
+            scheduler, ran = o.scheduler(not disabled), []
+            for name in ("normal_loop", "overlap_loop"):
+                plain = getattr(scheduler, name)
+                noted = mock.Mock(side_effect=plain)
+                setattr(scheduler, name, noted)
+                ran.append(noted)
+            o.send(user(0, A, 3), leave())
+            error_of(scheduler.run_forever)
+            got.append([noted.called for noted in ran])
+    return got
+
+
+def judge_an_environment_variable_chooses_the_loop_that_runs_forever(seed, got):
+    equal(got, [[False, True], [True, False]], "normal and overlap loop, with overlap on and off")
+
+
+def probe_shutdown_reaches_the_engine_and_lets_all_tables_go(seed):
+    names = ("table_manager", "token_pool", "cache_manager", "prefill_manager")
+    with outside() as o:
+        scheduler, called = o.scheduler(), []
+        scheduler.engine.shutdown = lambda: called.append("engine")
+        before = [name in vars(scheduler) for name in names]
+        scheduler.shutdown()
+        return [called, before, [name in vars(scheduler) for name in names]]
+
+
+def judge_shutdown_reaches_the_engine_and_lets_all_tables_go(seed, got):
+    equal(got, [["engine"], [True] * 4, [False] * 4], "shut down, tables before and after")
+
+
+def probe_a_request_that_met_an_end_id_takes_no_further_step(seed):
+    with outside() as o:
+        scheduler = o.scheduler(eos=(answer(A, 6)[3],))
+        o.send(user(0, A, 6))
+        serve_until([scheduler], 0)
+        o.send(user(1, B, 2))
+        serve_until([scheduler], 1)
+        replies = tokens_of(o.frames(scheduler))
+        return [sorted(replies.items()), [phase for phase, _ in scheduler.batches]]
+
+
+def judge_a_request_that_met_an_end_id_takes_no_further_step(seed, got):
+    end = answer(A, 6)[3]
+    equal(got[0], [[0, said(A, 6, eos=(end,))], [1, said(B, 2, eos=(end,))]], "replies")
+    want = ["prefill", *["decode"] * 3, "prefill", "decode"]
+    equal(got[1], want, "batches of a request of four tokens, then of one of two")
+
+
 def probe_each_step_has_one_frame_of_replies(seed):
     with outside() as o, seldom():
         scheduler = o.scheduler()
