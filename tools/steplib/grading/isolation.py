@@ -15,7 +15,7 @@ from steplib.grading import libraries
 from steplib.grading.schema import Isolation
 
 LIMITS = {
-    "RLIMIT_DATA": 2 << 30,  # bytes of one process; torch and transformers take 0.3 GB of them
+    "RLIMIT_DATA": 4 << 30,  # bytes of one process; an engine with default settings takes 2.5 GB
     "RLIMIT_NPROC": 64,  # threads count, too
     "RLIMIT_FSIZE": 64 << 20,
     "RLIMIT_NOFILE": 1024,
