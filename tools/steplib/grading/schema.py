@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Verdict = Literal["passed", "failed", "error", "timed out", "missing", "skipped"]
+Verdict = Literal["passed", "failed", "error", "timed out", "missing"]
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 Isolation = Literal["bubblewrap", "namespaces", "limits"]
 
@@ -20,8 +20,8 @@ class Item(_Record):
     """One thing that earns points.
 
     id: "07.main", "07.parity.tiny-qwen3", "07.tests.NAME" or "exercise.ID". task: what of the
-    chapter it is about. message: what was expected and what came, cut. "skipped" earns its points:
-    this machine can't run the test, for nobody.
+    chapter it is about. message: what was expected and what came, cut. What this machine
+    can't run for anybody is no item.
     """
 
     id: str

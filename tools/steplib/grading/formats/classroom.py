@@ -12,7 +12,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from steplib.grading.formats.view import (
-    EARNS,
     FAILS,
     NOT_SHOWN,
     Row,
@@ -72,7 +71,7 @@ def _test(row: Row, length: int) -> dict[str, Any]:
 def _status(row: Row) -> str:
     if row.verdict == NOT_SHOWN:
         return "pass" if row.points == row.max_points else "fail"
-    if row.verdict in EARNS:
+    if row.verdict == "passed":
         return "pass"
     return "fail" if row.verdict in FAILS else "error"
 

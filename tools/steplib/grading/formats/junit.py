@@ -57,6 +57,6 @@ def _kind(row: Row) -> str:
     """The element below a test case that tells its end; none where it passed."""
     if row.verdict == "passed":
         return ""
-    if row.verdict in (NOT_SHOWN, "skipped"):
+    if row.verdict == NOT_SHOWN:
         return "skipped"
     return "failure" if row.verdict in FAILS else "error"

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from steplib.grading.formats import table
-from steplib.grading.formats.view import EARNS, Row, row
+from steplib.grading.formats.view import Row, row
 
 if TYPE_CHECKING:
     from steplib.grading.schema import ClassReport, Item, SubmissionReport
@@ -106,7 +106,7 @@ def hardest(report: ClassReport) -> list[Hard]:
     for submission in report.submissions:
         for item in submission.items:
             known.setdefault(item.id, item)
-            if item.verdict not in EARNS:
+            if item.verdict != "passed":
                 verdicts.setdefault(item.id, Counter())[item.verdict] += 1
     found = [
         Hard(row(known[id_]), known[id_].visibility, seen.total(), seen.most_common())

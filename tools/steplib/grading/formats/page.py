@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from steplib.grading.formats import overview, view
-from steplib.grading.formats.view import EARNS, NOT_SHOWN, Row
+from steplib.grading.formats.view import NOT_SHOWN, Row
 
 if TYPE_CHECKING:
     from steplib.grading.schema import ClassReport, SubmissionReport
@@ -56,8 +56,8 @@ def _chapter(number: int, shown: list[Row]) -> dict[str, Any]:
 
 
 def _task(name: str, group: list[Row]) -> dict[str, Any]:
-    done = sum(row.verdict in EARNS for row in group)
-    is_open = any(row.verdict not in (*EARNS, NOT_SHOWN) for row in group)
+    done = sum(row.verdict == "passed" for row in group)
+    is_open = any(row.verdict not in ("passed", NOT_SHOWN) for row in group)
     is_withheld = name == NOT_SHOWN
     return {"name": name, "rows": group, "done": done, "is_open": is_open,
             "is_withheld": is_withheld, **_sums(group)}  # fmt: skip

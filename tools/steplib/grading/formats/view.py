@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from steplib.grading.schema import Item, SubmissionReport
 
 NOT_SHOWN = "not shown"
-EARNS = ("passed", "skipped")
 FAILS = ("failed", "missing")
 
 
