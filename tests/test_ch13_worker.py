@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from pairs import checkpoint, equal, error_of, public_bug, refused, truth
 
@@ -207,12 +208,17 @@ def probe_what_is_no_message_is_logged_without_its_text(seed):
             o.inbox.put(said(1, tokens("a")[0]))
         replies = o.replies(len(wrong))
         o.inbox.put(ask(2, [{"role": "user"}]))
+        o.inbox.put(ask(4, [5, -987654]))
         o.inbox.put(ask(3, "a"))
-        return [len(wrong), replies, o.requests(1)[0][1], kept.lines]
+        reasons = [reply[3] for reply in o.replies(2)]
+        return [len(wrong), replies, o.requests(1)[0][1], kept.lines, reasons[1]]
 
 
 def judge_what_is_no_message_is_logged_without_its_text(seed, got):
-    count, replies, served, lines = got
+    count, replies, served, lines, reason = got
+    truth("-987654" in reason, "its client is told which id is wrong", reason)
+    quoting = [line for line in lines if "987654" in line]
+    equal(quoting, [], "lines with a part of a prompt that has no tokens")
     equal(replies, [[1, "a", False, None]] * count, "the replies to what came between")
     equal(served, 3, "the request that is served afterwards")
     truth(len(lines) >= count, "each is logged", lines)
@@ -422,24 +428,35 @@ def probe_a_worker_that_is_told_to_exit_exits(seed):
     """SystemExit is what a handler of a signal raises, wherever the worker may be."""
     from minisgl.tokenizer.detokenize import DetokenizeManager
     from minisgl.tokenizer.tokenize import TokenizeManager
+    from minisgl.utils import ZmqPullQueue, ZmqPushQueue
 
     def leave(*args: Any) -> None:
         raise SystemExit(1)
 
-    kept = TokenizeManager.tokenize, DetokenizeManager.detokenize
-    TokenizeManager.tokenize = DetokenizeManager.detokenize = leave
-    ended = []
-    try:
+    ended, stopped = [], []
+
+    def noting(kind: Any) -> Any:
+        stop = kind.stop
+        note = lambda self: (stopped.append(kind.__name__), stop(self))  # noqa: E731
+        return mock.patch.object(kind, "stop", note)
+
+    with (
+        mock.patch.object(TokenizeManager, "tokenize", leave),
+        mock.patch.object(DetokenizeManager, "detokenize", leave),
+        noting(ZmqPullQueue),
+        noting(ZmqPushQueue),
+    ):
         for last in (ask(1, "a"), said(1, 5)):
             with office() as o:
                 o.start()
                 o.inbox.put(last)
                 o.thread.join(20)
                 ended.append([not o.thread.is_alive(), o.frontend.empty(), o.backend.empty()])
-    finally:
-        TokenizeManager.tokenize, DetokenizeManager.detokenize = kept
-    return ended
+    return [ended, sorted(stopped)]
 
 
 def judge_a_worker_that_is_told_to_exit_exits(seed, got):
-    equal(got, [[True] * 3] * 2, "it has ended, and nothing was answered")
+    ended, stopped = got
+    equal(ended, [[True] * 3] * 2, "it has ended, and nothing was answered")
+    want = [*["ZmqPullQueue"] * 2, *["ZmqPushQueue"] * 4]
+    equal(stopped, want, "the queues that each of two workers has closed")

@@ -112,6 +112,6 @@ def _is_listed(message: str, later: list[Later]) -> bool:
 def _problem(book: Book, tree: Tree, finding: dict[str, object]) -> Problem:
     file = tree.files.get(str(finding["file"]))
     where = shown(file.source, book.root) if file else str(finding["file"])
-    message = f"mypy says: {finding['message']} [{finding['code']}]"
-    mend = f"Mend it for the tree of chapter {tree.chapter.number:02d}."
+    message = f"mypy says: {finding['message']} [{finding['code']}]."
+    mend = f"Mend it in the tree of chapter {tree.chapter.number:02d}."
     return Problem(CHECK, f"{where}:{finding['line']}", message, mend)
