@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import zipfile
@@ -12,7 +13,7 @@ from graded_book import PARTS, GradedBook, laid
 from test_dishonest import MOST, whole
 
 from steplib.errors import UserError
-from steplib.grading import intake
+from steplib.grading import intake, packages
 from steplib.grading.intake import Refused, submissions, take
 
 Zipped = dict[str, str]
@@ -111,3 +112,40 @@ def test_the_class_is_what_lies_in_the_folder(tmp_path: Path) -> None:
     zipped(tmp_path / "bob.zip", {"a.py": ""})
     with pytest.raises(UserError, match="bob twice"):
         submissions(tmp_path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_zip_is_refused(tmp_path: Path, method: int) -> None:
+    place = tmp_path / "max.zip"
+    with zipfile.ZipFile(place, "w", method) as archive:
+        archive.writestr("a.py", "".join(f"x{number} = {number}\n" for number in range(500)))
+    data = bytearray(place.read_bytes())
+    data[60:140] = bytes(byte ^ 0xFF for byte in data[60:140])
+    place.write_bytes(data)
+    with pytest.raises(Refused, match="the zip can't be read"):
+        take(place)
+
+
+def test_a_zip_in_capitals_is_a_submission_and_other_files_are_told(tmp_path: Path) -> None:
+    zipped(tmp_path / "Anna.ZIP", {"a.py": ""})
+    laid(tmp_path, {"bob.py": "", "carl.tar.gz": "", ".hidden": ""})
+    assert [intake.name_of(path) for path in submissions(tmp_path)] == ["Anna"]
+    assert intake.passed_over(tmp_path) == ["bob.py", "carl.tar.gz"]
+
+
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/an\xffna"))
+    laid(folder, {"a.py": ""})
+    (folder / os.fsdecode(b"b\xff.py")).write_text("")
+    (folder / "c.py").symlink_to(os.fsdecode(b"d\xff.py"))
+    taken = take(folder)
+    assert taken.name == "an\ufffdna" and sorted(taken.files) == ["a.py", "b\ufffd.py"]
+    assert json.dumps([*taken.files, *taken.notes, taken.sha256], ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("number", ["Infinity", "1e999", "[1]", "99", '"x"'])
+def test_a_manifest_with_an_impossible_chapter(book: GradedBook, number: str) -> None:
+    files = {path: text.encode() for path, text in book.honest().items()}
+    files[".handbook.json"] = f'{{"chapter": {number}, "laid": {{}}}}'.encode()
+    found = packages.packages(book.load(), intake.HandedIn("anna", files), [1])
+    assert found[1].chapter == 1

@@ -49,6 +49,8 @@ def test_every_command_has_its_module(command: cli.Command) -> None:
         ("unknown_action", ["models", "lst"]),
         ("unknown_chapter", ["tree", "9"]),
         ("no_book", ["--root", "/", "list"]),
+        ("empty_mine", ["check", "1", "--mine", ""]),
+        ("empty_into", ["start", "1", "--into", ""]),
     ],
 )
 def test_wrong_use_is_one_sentence(
@@ -136,6 +138,7 @@ def _fails_with(error: BaseException) -> Callable[..., int]:
     [
         ("interrupted", KeyboardInterrupt(), 130),
         ("disk_full", OSError(errno.ENOSPC, "No space left on device", "models/x"), 2),
+        ("no_folder", IsADirectoryError(errno.EISDIR, "Is a directory", "draft", 0, "out"), 2),
         ("no_access", PermissionError(errno.EACCES, "Permission denied", "steps/x"), 2),
     ],
 )

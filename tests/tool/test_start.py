@@ -141,7 +141,10 @@ def test_an_untouched_starter_becomes_the_books_form(
     assert CORE in (folder / "minisgl/core.py").read_text()
 
 
-@pytest.mark.parametrize("name", ["foreign", "book", "package", "file", "back", "manifest", "link"])
+@pytest.mark.parametrize(
+    "name",
+    ["foreign", "book", "package", "file", "below", "back", "manifest", "infinite", "link"],
+)
 def test_start_refuses_a_folder_that(
     name: str, steps: Callable[..., str], made_up: MadeUpBook, folder: Path, golden: Golden
 ) -> None:
@@ -155,11 +158,17 @@ def test_start_refuses_a_folder_that(
         place = made_up.root / "minisgl/mine"
     elif name == "file":
         folder.write_text("mine")
+    elif name == "below":
+        folder.write_text("mine")
+        place = folder / "new"
     elif name == "back":
         steps("start", "2", "--into", str(folder))
     elif name == "manifest":
         folder.mkdir()
         (folder / ".handbook.json").write_text("[]")
+    elif name == "infinite":
+        folder.mkdir()
+        (folder / ".handbook.json").write_text('{"chapter": Infinity, "laid": {}}')
     elif name == "link":
         steps("start", "1", "--into", str(folder))
         for path in (folder / "minisgl").iterdir():

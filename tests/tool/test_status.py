@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,3 +203,20 @@ def test_without_mine_the_folder_around_is_meant(
     monkeypatch.chdir(folder.parent)
     assert main(["--root", str(book.root), "status"]) == 2
     assert "lies in no working folder; name one with --mine DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("files", [{}, {ENGINE: "0"}, {"../../x": "0", "minisgl/core.py/x": "0"}])
+def test_a_record_without_the_chapters_files_is_no_pass(
+    book: RunnableBook, folder: Path, files: dict[str, str]
+) -> None:
+    (folder / passes.NAME).write_text(json.dumps({"01": {"at": "", "files": files}}))
+    assert states(book, folder) == ["given", "open"]
+
+
+def test_what_the_book_laid_is_not_remembered_as_a_pass(book: RunnableBook, folder: Path) -> None:
+    (folder / CORE).write_text(book.read(CORE) + "# mine\n")
+    own = mine.read(book.load(), folder, None)
+    found = book.check(mine=own)
+    earlier = replace(found.chapters[0], number=0, name="00-minimal-engine")
+    passes.note(own, replace(found, chapters=[earlier, *found.chapters]))
+    assert sorted(Passes.load(WorkFolder.load(folder)).passed) == [1]

@@ -20,6 +20,7 @@ WRONG_USE, INTERRUPTED = 2, 130
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _NO_ACCESS = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_PLACE = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ _CHAPTER = _option("chapter", metavar="NN", help="a chapter's number")
 _MODEL = _option("--model", metavar="M", help="a checkpoint's name or folder")
 _FILE = _option("file", metavar="FILE", help="a file of a tree, such as minisgl/core.py")
 
+_PLACES = ("mine", "into", "out", "submissions", "html", "json", "junit", "upstream")
 _MINE = _option("--mine", metavar="DIR", help="your working folder")
 
 COMMANDS = (
@@ -278,12 +280,20 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
+    _demand_places(args)
     if args.command is None:
         _parser().print_help()
         return WRONG_USE
     module = next(command.module for command in COMMANDS if command.name == args.command)
     run: Callable[[Path, argparse.Namespace], int] = importlib.import_module(module).run
     return run(Path(args.root), args)
+
+
+def _demand_places(args: argparse.Namespace) -> None:
+    """No place may be empty: `--mine "$DIR"` with an unset DIR must not mean the reference."""
+    for name in _PLACES:
+        if getattr(args, name, None) == "":
+            raise UserError(f"--{name} is empty; name a place (is a variable of your shell unset?)")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -313,9 +323,13 @@ def _say(sentence: str, status: int) -> int:
 
 def _explained(error: OSError) -> str:
     """One sentence for what the machine refused; any other OSError is a fault of the tool."""
-    place = f" for {error.filename}" if error.filename else ""
+    name = error.filename2 or error.filename
+    place = f" for {name}" if name else ""
     if error.errno in _NO_SPACE:
         return f"the disk is full{place}; free some space and run the command again"
     if error.errno in _NO_ACCESS:
         return f"permission denied{place}; make it writable, or work in another folder"
+    if error.errno in _NO_PLACE:
+        wrong = os.strerror(error.errno).lower()
+        return f"this can't be written or read{place} ({wrong}); name another place"
     raise error

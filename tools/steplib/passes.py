@@ -12,6 +12,7 @@ from steplib.paths import write_atomically
 from steplib.workfolder import WorkFolder
 
 if TYPE_CHECKING:
+    from steplib.book import Chapter
     from steplib.facts import Report
     from steplib.mine import MyBook
 
@@ -62,11 +63,17 @@ def note(own: MyBook, found: Report) -> None:
     files = {path: file.sha256 for path, file in own.mine.items()}
     try:
         for chapter in found.chapters:
-            if chapter.is_passed:
+            if chapter.is_passed and not _is_given(own, own.chapter(chapter.number)):
                 Passes.load(folder).note(chapter.number, files)
     except OSError as error:
         why = error.strerror or error
         found.notes.append(f"the pass can't be remembered in {folder.path}: {why}")
+
+
+def _is_given(own: MyBook, chapter: Chapter) -> bool:
+    """Whether it is an earlier chapter, and all that it makes is the book's."""
+    made = (*chapter.manifest.creates, *chapter.manifest.modifies)
+    return chapter.number != own.number and not any(own.is_mine(path) for path in made)
 
 
 def has_passed(folder: Path, number: int) -> bool:

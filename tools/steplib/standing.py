@@ -69,15 +69,17 @@ def lines(found: list[Standing], shown: str) -> Iterator[str]:
 
 
 def _standing(book: Book, folder: WorkFolder, passes: Passes, chapter: Chapter) -> Standing:
-    handed_on = _handed_on(book, folder, chapter)
-    if (entry := passes.passed.get(chapter.number)) is not None:
-        wanted = {path: sha for path, sha in entry.files.items() if path not in handed_on}
-        changed = tuple(path for path, sha in wanted.items() if _sha256(folder, path) != sha)
-        return Standing(chapter, "changed" if changed else "passed", entry.at, changed)
-    files = book.reference(chapter.number).files
-    own = {*chapter.manifest.creates, *chapter.manifest.modifies} - handed_on
+    files, handed_on = book.reference(chapter.number).files, _handed_on(book, folder, chapter)
+    made = {*chapter.manifest.creates, *chapter.manifest.modifies}
+    own = made - handed_on
     is_given = all(_sha256(folder, path) == files[path].sha256 for path in own)
     is_earlier = chapter.number != folder.chapter
+    entry = passes.passed.get(chapter.number)
+    if entry is not None and made <= entry.files.keys():  # else nothing says what has passed
+        wanted = {path: entry.files[path] for path in files if path in entry.files}
+        wanted = {path: sha for path, sha in wanted.items() if path not in handed_on}
+        changed = tuple(path for path, sha in wanted.items() if _sha256(folder, path) != sha)
+        return Standing(chapter, "changed" if changed else "passed", entry.at, changed)
     return Standing(chapter, "given" if is_given and is_earlier else "open")
 
 

@@ -35,9 +35,9 @@ class WorkFolder:
         try:
             data = json.loads((path / MANIFEST).read_bytes())
             return cls(path, int(data["chapter"]), dict(data["laid"]))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return cls(path)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise UserError(
                 f"{path / MANIFEST} can't be read; delete it, and start in a new folder."
             ) from None
@@ -106,8 +106,9 @@ def to_start_in(place: Path, root: Path, number: int) -> WorkFolder:
     inside = place.relative_to(root).parts if place.is_relative_to(root) else ("",)
     if not inside or inside[0] in _OF_THE_BOOK:
         raise UserError(f"{place} belongs to the handbook; name a folder of your own.")
-    if place.exists() and not place.is_dir():
-        raise UserError(f"{place} is a file; name a folder.")
+    standing = next(path for path in (place, *place.parents) if path.exists())
+    if not standing.is_dir():
+        raise UserError(f"{standing} is a file; name a folder.")
     folder = WorkFolder.load(place)
     if folder.chapter is None and place.is_dir() and any(place.iterdir()):
         raise UserError(f"{place} holds files that are not from the handbook; name a new folder.")

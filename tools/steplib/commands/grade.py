@@ -10,7 +10,7 @@ from steplib.book import Book
 from steplib.check import default_jobs
 from steplib.errors import UserError
 from steplib.exercises.exercise import find
-from steplib.grading import isolation
+from steplib.grading import intake, isolation
 from steplib.grading.course import Course
 from steplib.grading.exam import Exam
 from steplib.grading.output import write_all
@@ -37,6 +37,8 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
         print(f"warning: {isolation.WARNINGS[kind]}")
     course = Course(exam, jobs, lambda line: print(line, flush=True), args.fresh)
     report = course.graded(Path(args.submissions))
+    if others := intake.passed_over(Path(args.submissions)):
+        print(f"passed over, neither a folder nor a zip: {', '.join(others)}")
     out = Path(args.out)
     write_all(report, out)
     print(f"{len(report.submissions)} reports are in {out}; look at {out / 'index.html'}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,6 +17,10 @@ from steplib.paths import sha256
 MOST_FILES = 5000
 MOST_BYTES = 50 << 20
 _PASSED_OVER = {".git", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", "__MACOSX"}
+_BROKEN_ZIP = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+    NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
+)  # fmt: skip
 
 
 class Refused(Exception):
@@ -41,7 +47,7 @@ def submissions(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}; name the one that holds the submissions.")
     entries = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    found = sorted(p for p in entries if p.is_dir() or p.suffix == ".zip")
+    found = sorted(p for p in entries if _is_submission(p))
     names = [name_of(path) for path in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UserError(f"{folder} holds {twice} twice, as a folder and as a zip; remove one.")
@@ -50,9 +56,24 @@ def submissions(folder: Path) -> list[Path]:
     return found
 
 
+def passed_over(folder: Path) -> list[str]:
+    """What else lies beside the submissions; it is not graded."""
+    entries = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    return sorted(_readable(path.name) for path in entries if not _is_submission(path))
+
+
 def name_of(path: Path) -> str:
     """The student's name: the folder's, or the zip's without its ending."""
-    return path.name if path.is_dir() else path.stem
+    return _readable(path.name if path.is_dir() else path.stem)
+
+
+def _is_submission(path: Path) -> bool:
+    return path.is_dir() or path.suffix.lower() == ".zip"
+
+
+def _readable(name: str) -> str:
+    """A name that every report can hold, also where its bytes are not UTF-8."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def take(path: Path) -> HandedIn:
@@ -77,10 +98,12 @@ def _from_folder(folder: Path, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     for place, folders, names in os.walk(folder):
         inside = Path(place)
         for name in sorted([*names, *folders]):
-            path, shown = inside / name, (inside / name).relative_to(folder).as_posix()
+            path = inside / name
+            shown = _readable(path.relative_to(folder).as_posix())
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                notes.append(f"{shown} is a link to {os.readlink(path)}; it was not followed.")
+                target = _readable(os.readlink(path))
+                notes.append(f"{shown} is a link to {target}; it was not followed.")
             elif stat.S_ISREG(mode):
                 if path.lstat().st_size > MOST_BYTES:
                     raise Refused(f"{shown} is larger than {MOST_BYTES >> 20} MB; leave it out.")
@@ -107,7 +130,7 @@ def _from_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 yield PurePosixPath(entry.filename).as_posix(), data
                 if left < 0:
                     return
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError) as error:
+    except _BROKEN_ZIP as error:
         raise Refused(f"the zip can't be read: {error}; make it anew.") from None
 
 

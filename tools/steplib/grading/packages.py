@@ -84,7 +84,7 @@ def _chapter(book: Book, manifest: bytes | None, newest: int) -> int:
     """What `start` wrote down; a package without that is taken for the newest chapter's."""
     try:
         number = int(json.loads(manifest or b"")["chapter"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return newest
     return number if number in [chapter.number for chapter in book.chapters] else newest
 
