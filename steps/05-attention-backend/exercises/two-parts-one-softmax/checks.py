@@ -104,7 +104,7 @@ def probe_the_future_behind_a_prefix(seed):
 
 
 def judge_the_future_behind_a_prefix(seed, got):
-    why = "tokens before the last when its value changes (behind a prefix nobody sees the future)"
+    why = "earlier tokens when the last changes (behind a prefix, too, a token sees none after it)"
     close(got[1], got[0], 1e-5, why)
 
 

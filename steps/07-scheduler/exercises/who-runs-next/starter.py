@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Request:
-    """It comes in before step `arrives` (the first is 0) and gives exactly max_tokens tokens."""
+    """It comes in before step `arrives` (the first is 0); its answer has max_tokens tokens."""
 
     uid: int
     arrives: int

@@ -11,7 +11,7 @@ Part = tuple[torch.Tensor, torch.Tensor]
 
 
 def attend(q: torch.Tensor, prefix: Part, own: Part) -> torch.Tensor:
-    """q: (new, qo_heads, head_dim); prefix may be empty; own is of the new tokens -> like q"""
+    """q: (new, qo_heads, head_dim); prefix: may be empty; own: of the new tokens -> like q"""
     heads, new = q.shape[1], len(q)
     triangle = torch.ones(new, new, dtype=torch.bool).tril()
     near, near_weight = mixed(q, spread(own[0], heads), spread(own[1], heads), triangle)
@@ -31,7 +31,7 @@ def spread(x: torch.Tensor, heads: int) -> torch.Tensor:
 def mixed(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attend to one part: its mixed values, like q, and its weight by its scores: (new, heads)."""
+    """Attend to one part: its mixed values, like q, and its weight, (new, heads)."""
     scores = torch.einsum("qhd,khd->qhk", q, k) / math.sqrt(q.shape[-1])
     if mask is not None:
         scores = scores.masked_fill(~mask.unsqueeze(1), -math.inf)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Request:
-    """It comes in before step `arrives` (the first is 0) and gives exactly max_tokens tokens."""
+    """It comes in before step `arrives` (the first is 0); its answer has max_tokens tokens."""
 
     uid: int
     arrives: int
@@ -36,8 +36,10 @@ def timeline(limits: dict[str, int], requests: list[Request]) -> list[tuple[str,
     return batches
 
 
-def started(limits: dict[str, int], waiting: list[Request], running: list[Request]) -> list:
-    """Who of the waiting requests makes up the next prefill batch."""
+def started(
+    limits: dict[str, int], waiting: list[Request], running: list[Request]
+) -> list[Request]:
+    """The waiting requests that make up the next prefill batch."""
     new: list[Request] = []
     budget = limits["max_extend_tokens"]
     for request in waiting:
@@ -53,5 +55,5 @@ def started(limits: dict[str, int], waiting: list[Request], running: list[Reques
 
 
 def pages(limits: dict[str, int], request: Request) -> int:
-    """Pages of the longest that the request may get."""
+    """Pages that the request takes at its full length."""
     return -(-(request.prompt + request.max_tokens) // limits["page_size"])
