@@ -33,13 +33,15 @@ def summary(found: Comparison) -> str:
     parts = [counted(len(files), "file")]
     parts += [f"{same} as in {found.place}"] if same else []
     parts += [f"{faults} not compared"] if faults else []
-    kinds = [change.kind for file in files for change in file.changes]
+    changes = [change for file in files for change in file.changes]
+    kinds = ["helper" if change.is_aside else change.kind for change in changes]
     tally = {
         "missing": f"{kinds.count('missing')} missing",
         "extra": f"{kinds.count('extra')} extra",
         "signature": counted(kinds.count("signature"), "other signature"),
         "body": counted(kinds.count("body"), "other body"),
         "unwritten": f"{kinds.count('unwritten')} not written yet",
+        "helper": counted(kinds.count("helper"), "private helper"),
     }
     return ", ".join([*parts, *(text for kind, text in tally.items() if kind in kinds)])
 
@@ -59,5 +61,6 @@ def asides(changes: Iterable[Change]) -> list[tuple[str, str]]:
         if change.kind == "unwritten":
             by_label.setdefault(LABELS["unwritten"], []).append(change.name)
         elif change.is_aside:
-            by_label.setdefault(f"{LABELS[change.kind]}, private", []).append(change.name)
+            whose = "private, theirs" if change.kind == "missing" else "private, yours"
+            by_label.setdefault(whose, []).append(change.name)
     return [(label, ", ".join(names)) for label, names in by_label.items()]
