@@ -193,6 +193,43 @@ def test_an_answer_that_does_not_answer_fails(
     assert not found.is_passed and found.passed == 0 and found.message
 
 
+_LOOKING = {
+    "a frame": "import sys\ndef around(): return sys._getframe(2)\n",
+    "inspect": "import inspect\ndef around(): return inspect.currentframe().f_back.f_back\n",
+    "traceback": "import traceback\ndef around(): return [*traceback.walk_stack(None)][2][0]\n",
+    "an error": """
+def around():
+    try:
+        raise KeyError
+    except KeyError as error:
+        return error.__traceback__.tb_frame.f_back.f_back
+""",
+    "a generator": """
+def around():
+    found = (made[0].gi_frame.f_back.f_back.f_back for _ in range(1))
+    made = [found]
+    return next(found)
+""",
+    "gc": "import gc\ndef around(): return gc.get_objects()\n",
+}
+_COPIED = """
+def tokens_computed(*_):
+    frame = around()
+    while "run" not in frame.f_locals:
+        frame = frame.f_back
+    return frame.f_locals["run"]["tokens"]
+"""
+
+
+@pytest.mark.parametrize("way", _LOOKING)
+def test_an_answer_that_looks_for_what_was_measured_fails(warm: Warm, way: str) -> None:
+    answer = (_LOOKING[way] + _COPIED).encode()
+    found = attempt(BOOK, exercises.find(BOOK, "00"), answer, warm)
+    said = "answer.py looks at frames or objects that are not its own"
+    assert set(found.run.violations) == {said}
+    assert not found.is_passed and found.passed == 0
+
+
 def test_hints_come_one_by_one(steps: Callable[..., str], golden: Golden) -> None:
     golden("exercise_hints", "".join(steps("check", "00", "--hint", n) for n in "123"))
 

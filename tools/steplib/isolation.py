@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 _MODELING = re.compile(r"/transformers/(models/.*/modeling_[^/]*|generation/[^/]*)\.pyc?$")
@@ -30,6 +30,12 @@ _LISTS_SOURCES = "/transformers/utils/import_utils.py"  # reads each modeling fi
 _PROCESS_EVENTS = frozenset(
     ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn")
 ) | {"subprocess.Popen"}
+_LOOKS = frozenset(
+    ("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile",
+     "gc.get_objects", "gc.get_referrers", "gc.get_referents")
+)  # fmt: skip
+_FRAMES = frozenset(("tb_frame", "gi_frame", "cr_frame", "ag_frame"))
+_LOOKERS = ("/inspect.py", "/traceback.py")
 
 
 class Refused(PermissionError):
@@ -62,6 +68,7 @@ class Guard:
             "jobs.py",
         )  # shown in tracebacks, and no secret
         self._readable = {str(Path(__file__).with_name(name)) for name in tool}
+        self._is_looking = False
         self._installed = tuple({os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)})
         self._tops = {"minisgl", *(path.stem for path in Path(self.tree).glob("*.py"))}
 
@@ -113,6 +120,8 @@ class Guard:
         """Python calls this for each opened file and each process start."""
         if event == "open" and isinstance(args[0], str | bytes):
             self._audit_open(os.fsdecode(args[0]))
+        elif event in _LOOKS or (event == "object.__getattr__" and args[1] in _FRAMES):
+            self._audit_look()
         elif event in _PROCESS_EVENTS and not self.may_start_processes:
             raise Refused(f"the chapter may not start a process ({event})")
 
@@ -131,6 +140,23 @@ class Guard:
             "/minisgl/" in real or not self._is_outside_root(real)
         ):
             self._refuse(f"{real} lies outside the tree and can't be opened here")
+
+    def _audit_look(self) -> None:
+        """An answer may not find what was measured in the frames of the check that calls it."""
+        if self._is_looking:
+            return
+        self._is_looking = True
+        try:
+            frame: FrameType | None = sys._getframe(2)
+        finally:
+            self._is_looking = False
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file == os.path.join(self.scratch, "answer.py"):
+                self._refuse("answer.py looks at frames or objects that are not its own")
+            if file.startswith((self.scratch, *self._installed)) and not file.endswith(_LOOKERS):
+                return
+            frame = frame.f_back
 
     def _refuse(self, sentence: str, error: type[Exception] = Refused) -> NoReturn:
         self.violations.append(sentence)
