@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from graded_book import EXERCISE, GradedBook, laid
 
@@ -17,6 +22,7 @@ from steplib.grading.course import Course
 from steplib.grading.pool import Pool
 from steplib.grading.schema import load_class
 
+ROOT = Path(__file__).resolve().parents[2]
 RIGHT = "def steps(tokens):\n    return tokens\n"
 WRONG = "def steps(tokens):\n    return tokens + 1\n"
 
@@ -64,6 +70,28 @@ def test_a_second_run_grades_only_what_changed(
     assert re.findall(r"  (\w+)  20 of 20", told) == ["bob"]
     report = load_class(tmp_path / "out" / "grades.json")
     assert [one.points for one in report.submissions] == [20, 20, 0]
+
+
+def test_a_run_that_is_told_to_end_leaves_no_process(book: GradedBook, tmp_path: Path) -> None:
+    """SIGTERM in the midst of a submission that never ends."""
+    laid(tmp_path / "class", {"eve/01/answer.py": "import time\n\ntime.sleep(600)\n"})
+    words = ["--root", str(book.root), "grade", "--submissions", str(tmp_path / "class")]
+    words += ["--exercises", f"01-{EXERCISE}", "--out", str(tmp_path / "out")]
+    command = [sys.executable, str(ROOT / "tools/steps.py"), *words]
+    run = psutil.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert any("transformers' answers" in line for line in run.stdout), "nothing was graded"
+        time.sleep(2)  # the submission's own process is there, and stays for 20 s
+        family = run.children(recursive=True)
+        assert len(family) > 1
+        run.terminate()
+        assert run.wait(20) == 143
+        _, left = psutil.wait_procs(family, timeout=10)
+        assert not [one for one in left if one.status() != psutil.STATUS_ZOMBIE]
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            for one in (*run.children(recursive=True), run):
+                one.kill()
 
 
 @public_bug("B117")

@@ -16,6 +16,7 @@ import pytest
 from steplib.outcome import Job, Outcome
 from steplib.paths import ROOT
 from steplib.process import Launcher, Runner, running, stop_all
+from steplib.pump import Pump
 from steplib.warm import Warm
 
 PIDS = "import os, subprocess, time\n"
@@ -227,3 +228,18 @@ def test_stop_all_ends_what_runs_in_other_threads(place: Path) -> None:
     stop_all()
     thread.join(10)
     assert [outcome.ending for outcome in ended] == ["crashed"]
+
+
+def test_records_come_line_by_line_however_they_are_cut() -> None:
+    """Nothing is told before its line ends; what follows waits for its own end."""
+    ends = [os.pipe() for _ in range(3)]
+    pump = Pump(*(read for read, _ in ends))
+    records = ends[0][1]
+    told = []
+    for piece in (b"a", b"bc", b"\nde", b"f", b"\n\ng"):
+        os.write(records, piece)
+        told.append(pump.read(1))
+    assert told == [b"", b"", b"abc\n", b"", b"def\n\n"]
+    for pair in ends:
+        for end in pair:
+            os.close(end)

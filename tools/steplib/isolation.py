@@ -69,7 +69,8 @@ class Guard:
         )  # shown in tracebacks, and no secret
         self._readable = {str(Path(__file__).with_name(name)) for name in tool}
         self._is_looking = False
-        self._installed = tuple({os.path.realpath(p) for p in (sys.prefix, sys.base_prefix)})
+        places = (sys.prefix, sys.base_prefix)  # by their own names, too: one may be a link
+        self._installed = tuple({*places, *map(os.path.realpath, places)})
         self._tops = {"minisgl", *(path.stem for path in Path(self.tree).glob("*.py"))}
 
     def install(self) -> None:

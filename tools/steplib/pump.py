@@ -27,6 +27,7 @@ class Pump:
 
     def read(self, timeout: float) -> bytes:
         """Wait for data; return the complete record lines that have come."""
+        has_line = False
         for key, _ in self.selector.select(max(0.0, timeout)):
             with suppress(BlockingIOError):
                 piece = os.read(key.fd, 1 << 16)
@@ -36,6 +37,9 @@ class Pump:
                 buffer = self.raw[key.data]
                 if key.data == "records" or len(buffer) < _OUTPUT_LIMIT:
                     buffer += piece
+                has_line |= key.data == "records" and b"\n" in piece
+        if not has_line:  # a flood without lines is not looked through again for each piece
+            return b""
         lines, newline, rest = self.raw["records"].rpartition(b"\n")
         self.raw["records"] = bytearray(rest)
         return bytes(lines + newline)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 from steplib.book import Book
 from steplib.check import default_jobs
@@ -36,6 +39,7 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     if kind in isolation.WARNINGS:
         print(f"warning: {isolation.WARNINGS[kind]}")
     course = Course(exam, jobs, lambda line: print(line, flush=True), args.fresh)
+    signal.signal(signal.SIGTERM, _leave)
     report = course.graded(Path(args.submissions))
     if others := intake.passed_over(Path(args.submissions)):
         print(f"passed over, neither a folder nor a zip: {', '.join(others)}")
@@ -45,6 +49,11 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     for name in course.broken:
         print(f"not graded: {name}; see {out / 'students' / name / 'report.json'}")
     return 1 if course.broken else 0
+
+
+def _leave(number: int, _: object) -> NoReturn:
+    """End as a Ctrl-C does, so that no worker and no sandbox is left."""
+    sys.exit(128 + number)
 
 
 def chapters(book: Book, wanted: str | None) -> tuple[int, ...]:
