@@ -159,6 +159,16 @@ def test_start_keeps_what_the_reader_changed(
     assert f"exercise check 00 --mine {laid}" in (laid / "README.md").read_text()
 
 
+def test_an_exercise_s_folder_is_no_place_for_a_chapter(
+    laid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (("start", "01", "--into"), ("catch-up", "01", "--mine"), ("status", "--mine")):
+        assert main(["--root", str(ROOT), *words, str(laid)]) == 2
+        said = capsys.readouterr().err
+        assert "not from the handbook" in said or "lies in no working folder" in said
+    assert sorted(path.name for path in laid.iterdir() if path.suffix == ".py") == ["answer.py"]
+
+
 def test_start_lays_nothing_into_the_handbook(steps: Callable[..., str]) -> None:
     told = steps("start", "00", "--into", str(ROOT / "steps"), status=2)
     assert "belongs to the handbook" in told

@@ -10,6 +10,8 @@ from steplib.errors import UserError
 from steplib.paths import sha256, write_all, write_atomically
 
 MANIFEST = ".handbook.json"
+EXERCISE_MANIFEST = ".handbook-exercise.json"
+"""Of a folder with an exercise's answer, in which no chapter can be written."""
 _OF_THE_BOOK = ("docs", "minisgl", "models", "steps", "tests", "tools")
 
 
@@ -23,23 +25,27 @@ class Laid:
 
 @dataclass
 class WorkFolder:
-    """path: the folder. chapter: its newest one. laid: sha256 of each file as it was laid there."""
+    """path: the folder. chapter: its newest one. laid: sha256 of each file as it was laid there.
+
+    manifest: the name of the file that keeps this.
+    """
 
     path: Path
     chapter: int | None = None
     laid: dict[str, str] = field(default_factory=dict)
+    manifest: str = MANIFEST
 
     @classmethod
-    def load(cls, path: Path) -> WorkFolder:
+    def load(cls, path: Path, manifest: str = MANIFEST) -> WorkFolder:
         """The folder with what its manifest says; without one it has no chapter."""
         try:
-            data = json.loads((path / MANIFEST).read_bytes())
-            return cls(path, int(data["chapter"]), dict(data["laid"]))
+            data = json.loads((path / manifest).read_bytes())
+            return cls(path, int(data["chapter"]), dict(data["laid"]), manifest)
         except (FileNotFoundError, NotADirectoryError):
-            return cls(path)
+            return cls(path, manifest=manifest)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise UserError(
-                f"{path / MANIFEST} can't be read; delete it, and start in a new folder."
+                f"{path / manifest} can't be read; delete it, and start in a new folder."
             ) from None
 
     @classmethod
@@ -98,10 +104,10 @@ class WorkFolder:
         write_all({self.path / path: data for path, data in contents.items()})
         self.laid |= {path: sha256(data) for path, data in contents.items()}
         whole = {"chapter": self.chapter, "laid": dict(sorted(self.laid.items()))}
-        write_atomically(self.path / MANIFEST, json.dumps(whole, indent=1) + "\n")
+        write_atomically(self.path / self.manifest, json.dumps(whole, indent=1) + "\n")
 
 
-def to_start_in(place: Path, root: Path, number: int) -> WorkFolder:
+def to_start_in(place: Path, root: Path, number: int, manifest: str = MANIFEST) -> WorkFolder:
     """The folder for `start`: new, empty, or one that was started before and is not further on."""
     inside = place.relative_to(root).parts if place.is_relative_to(root) else ("",)
     if not inside or inside[0] in _OF_THE_BOOK:
@@ -109,7 +115,7 @@ def to_start_in(place: Path, root: Path, number: int) -> WorkFolder:
     standing = next(path for path in (place, *place.parents) if path.exists())
     if not standing.is_dir():
         raise UserError(f"{standing} is a file; name a folder.")
-    folder = WorkFolder.load(place)
+    folder = WorkFolder.load(place, manifest)
     if folder.chapter is None and place.is_dir() and any(place.iterdir()):
         raise UserError(f"{place} holds files that are not from the handbook; name a new folder.")
     if folder.chapter is not None and folder.chapter > number:

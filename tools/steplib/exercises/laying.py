@@ -50,7 +50,9 @@ they have understood. Be a tutor here:
 def lay(book: Book, exercise: Exercise, into: Path) -> Laid:
     """Write DIR/ID/answer.py and two texts; what the reader changed stays."""
     place = (into / exercise.id).resolve()
-    folder = workfolder.to_start_in(place, book.root, exercise.chapter.number)
+    folder = workfolder.to_start_in(
+        place, book.root, exercise.chapter.number, workfolder.EXERCISE_MANIFEST
+    )
     words = {"root": book.root, "id": exercise.id, "folder": shlex.quote(str(place))}
     readme = _README.format(statement=exercise.statement.rstrip() + "\n", **words)
     agents = _AGENTS.format(id=exercise.id, chapter=exercise.chapter.name)
