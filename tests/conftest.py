@@ -31,12 +31,14 @@ _SHARING = ("service", "site")
 """Folders whose files share servers or a browser, and are one piece of work."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With -n and --dist loadgroup a file's tests stay together, and share what they start."""
-    for item in items:
-        path = item.path.relative_to(ROOT / "tests")
-        group = path.parts[0] if path.parts[0] in _SHARING else path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """With -n and --dist loadgroup a file's tests stay together, and share what they start.
+
+    Here and not when all are collected: xdist reads the groups before that.
+    """
+    path = item.path.relative_to(ROOT / "tests")
+    group = path.parts[0] if path.parts[0] in _SHARING else path.as_posix()
+    item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(tryfirst=True)
