@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 _CHAPTER_FILE = re.compile(r"test_ch\d\d_\w+\.py")
 
 
-_SHARING = ("service", "site")
-"""Folders whose files share servers or a browser, and are one piece of work."""
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """With -n and --dist loadgroup a file's tests stay together, and share what they start.
-
-    Here and not when all are collected: xdist reads the groups before that.
-    """
-    path = item.path.relative_to(ROOT / "tests")
-    group = path.parts[0] if path.parts[0] in _SHARING else path.as_posix()
-    item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> PairFile | None:
     if _CHAPTER_FILE.fullmatch(module_path.name):
