@@ -40,7 +40,7 @@ check: models
 test: models
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy tools minisgl
-	@$(PY) -m pytest -q -n 2 --dist loadfile tests $(ARGS)
+	@$(PY) -m pytest -q tests $(ARGS)
 
 serve: models
 	@$(PY) -m minisgl --model smollm2-135m $(ARGS)

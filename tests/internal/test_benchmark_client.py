@@ -133,11 +133,16 @@ def near(got: float, want: float) -> bool:
 
 def test_times_and_tokens_are_those_of_the_script(server: Fake) -> None:
     batch(server, ["warm"])  # the first connection of a process is slow
-    [one] = batch(server, ["timed"], input_lengths=[3])
-    sent, *chunks = one.tics
-    assert (one.error, one.output_len, one.input_len, len(chunks)) == (None, 6, 9, 3)
-    gaps = [b - a for a, b in zip(chunks, chunks[1:], strict=False)]
-    assert near(chunks[0] - sent, FIRST) and all(near(gap, STEP) for gap in gaps), one.tics
+    seen = []
+    for _ in range(5):  # a busy machine is late now and then, and never early
+        [one] = batch(server, ["timed"], input_lengths=[3])
+        sent, *chunks = one.tics
+        assert (one.error, one.output_len, one.input_len, len(chunks)) == (None, 6, 9, 3)
+        gaps = [b - a for a, b in zip(chunks, chunks[1:], strict=False)]
+        if near(chunks[0] - sent, FIRST) and all(near(gap, STEP) for gap in gaps):
+            return
+        seen.append(one.tics)
+    raise AssertionError(seen)
 
 
 def test_a_request_asks_for_a_streamed_answer_of_fixed_length(server: Fake) -> None:
