@@ -48,13 +48,13 @@ minutes = 5
 hints = ["Look.", "Count.", "Add one."]
 
 [[wrong]]
-file = "wrong/none.py"
+name = "none"
 says = "steps"
+edits = [{ old = "return tokens", new = "return 0" }]
 """,
     "statement.md": "Say how many steps.\n",
     "starter.py": "def steps(tokens):\n    raise NotImplementedError\n",
     "solution.py": "def steps(tokens):\n    return tokens\n",
-    "wrong/none.py": "def steps(tokens):\n    return 0\n",
     "checks.py": """\
 from pairs import equal
 

@@ -14,6 +14,7 @@ from steplib.cli import main
 from steplib.commands import exercise as command
 from steplib.errors import UserError
 from steplib.exercises import Exercise, Wrong, attempt
+from steplib.exercises.exercise import Edit
 from steplib.grading.exam import salted
 from steplib.models import models_dir, present
 from steplib.pairs import TestFile
@@ -29,7 +30,7 @@ TWICE = {9: 2}
 
 each = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda it: it.id)
 each_wrong = pytest.mark.parametrize(
-    ("exercise", "wrong"), WRONG, ids=[f"{it.id}-{Path(wrong.file).stem}" for it, wrong in WRONG]
+    ("exercise", "wrong"), WRONG, ids=[f"{it.id}-{wrong.name}" for it, wrong in WRONG]
 )
 
 
@@ -40,12 +41,12 @@ def warm() -> Iterator[Warm]:
 
 
 def tried(
-    warm: Warm, exercise: Exercise, file: Path, tests: TestFile | None = None
+    warm: Warm, exercise: Exercise, answer: bytes, tests: TestFile | None = None
 ) -> exercises.Attempt:
     for model in exercise.recipe.models:
         if not present(model):
             pytest.skip(f"NOT TESTED: {model} is missing; run: make models")
-    return attempt(BOOK, exercise, file.read_bytes(), warm, tests)
+    return attempt(BOOK, exercise, answer, warm, tests)
 
 
 def test_there_are_exercises() -> None:
@@ -58,7 +59,7 @@ def test_there_are_exercises() -> None:
 
 @each
 def test_the_starter_fails(warm: Warm, exercise: Exercise) -> None:
-    found = tried(warm, exercise, exercise.starter)
+    found = tried(warm, exercise, exercise.starter.read_bytes())
     assert not found.is_passed
     assert found.run.results and found.message
     assert not found.run.violations
@@ -66,16 +67,14 @@ def test_the_starter_fails(warm: Warm, exercise: Exercise) -> None:
 
 
 @each
-def test_an_empty_answer_fails_everything(warm: Warm, exercise: Exercise, tmp_path: Path) -> None:
-    empty = tmp_path / "empty.py"
-    empty.touch()
-    found = tried(warm, exercise, empty)
+def test_an_empty_answer_fails_everything(warm: Warm, exercise: Exercise) -> None:
+    found = tried(warm, exercise, b"")
     assert found.passed == 0 and "answer" in found.message
 
 
 @each
 def test_the_solution_passes(warm: Warm, exercise: Exercise) -> None:
-    found = tried(warm, exercise, exercise.solution)
+    found = tried(warm, exercise, exercise.solution.read_bytes())
     told = [f"{it.name}: {it.detail}, {it.expected}, {it.got}" for it in found.run.results]
     assert found.is_passed, "\n".join([found.message, *told])
 
@@ -84,16 +83,16 @@ def test_the_solution_passes(warm: Warm, exercise: Exercise) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_solution_passes_with_other_seeds(warm: Warm, exercise: Exercise, seed: int) -> None:
     """As a grading draws them."""
-    found = tried(warm, exercise, exercise.solution, salted(exercise.pairs(), seed))
+    found = tried(warm, exercise, exercise.solution.read_bytes(), salted(exercise.pairs(), seed))
     assert found.is_passed, found.message
 
 
 @each_wrong
 def test_a_wrong_answer_gets_its_message(warm: Warm, exercise: Exercise, wrong: Wrong) -> None:
-    found = tried(warm, exercise, exercise.folder / wrong.file)
+    found = tried(warm, exercise, exercise.answer(wrong).encode())
     assert not found.is_passed
     assert wrong.says in found.message, found.message
-    others = [it.says for it in exercise.recipe.wrong if it.file != wrong.file]
+    others = [it.says for it in exercise.recipe.wrong if it.name != wrong.name]
     assert wrong.says not in others, "two misunderstandings with one message"
 
 
@@ -104,11 +103,19 @@ def test_an_exercise_is_whole(exercise: Exercise) -> None:
     assert len(set(recipe.hints)) == exercises.exercise.HINTS and all(map(str.strip, recipe.hints))
     assert recipe.title.strip() and recipe.about.strip() and recipe.minutes > 0
     assert f"exercise check {exercise.id} --mine" in exercise.statement
-    listed = {exercise.folder / wrong.file for wrong in recipe.wrong}
-    assert listed == set((exercise.folder / "wrong").glob("*.py"))
-    answers = [exercise.starter, exercise.solution, *listed]
-    codes = {ast.dump(ast.parse(file.read_text(encoding="utf-8"))) for file in answers}
+    assert len({wrong.name for wrong in recipe.wrong}) == len(recipe.wrong)
+    answers = [file.read_text(encoding="utf-8") for file in (exercise.starter, exercise.solution)]
+    answers += map(exercise.answer, recipe.wrong)
+    codes = {ast.dump(ast.parse(text)) for text in answers}
     assert len(codes) == len(answers), "two answers are the same code"
+
+
+def test_an_edit_must_have_one_place() -> None:
+    exercise = exercises.find(BOOK, "00")
+    for old, count in (("no such line", 0), ("\n", exercise.solution.read_text().count("\n"))):
+        wrong = Wrong("nowhere", "", (Edit(old, ""),))
+        with pytest.raises(UserError, match=f"has {count} places"):
+            exercise.answer(wrong)
 
 
 @each
@@ -177,8 +184,7 @@ def test_start_lays_nothing_into_the_handbook(steps: Callable[..., str]) -> None
 def test_check_says_what_to_do_next(steps: Callable[..., str], laid: Path, golden: Golden) -> None:
     golden("exercise_check_starter", steps("check", "00", "--mine", str(laid), status=1))
     exercise = exercises.find(BOOK, "00")
-    wrong = (exercise.folder / exercise.recipe.wrong[0].file).read_bytes()
-    (laid / "answer.py").write_bytes(wrong)
+    (laid / "answer.py").write_text(exercise.answer(exercise.recipe.wrong[0]))
     golden("exercise_check_wrong", steps("check", "00", "--mine", str(laid), status=1))
     (laid / "answer.py").write_bytes(exercise.solution.read_bytes())
     golden("exercise_check_passes", steps("check", "00", "--mine", str(laid)))

@@ -22,11 +22,23 @@ Kind = Literal["predict", "fault", "extend", "explain"]
 
 
 @dataclass(frozen=True)
-class Wrong:
-    """A typical wrong answer. says: part of the message that the check must give for it."""
+class Edit:
+    """A text that stands once in the solution, and what a wrong answer has in its place."""
 
-    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A typical wrong answer: the solution with some edits.
+
+    says: part of the message that the check must give for it.
+    """
+
+    name: str
     says: str
+    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,18 @@ class Exercise:
     def solution(self) -> Path:
         return self.folder / "solution.py"
 
+    def answer(self, wrong: Wrong) -> str:
+        """The text of a wrong answer; UserError for an edit that has not one place."""
+        text = self.solution.read_text(encoding="utf-8")
+        for edit in wrong.edits:
+            if (count := text.count(edit.old)) != 1:
+                raise UserError(
+                    f'exercise {self.id}, wrong answer "{wrong.name}": its edit of {edit.old!r} '
+                    f"has {count} places in solution.py, not 1."
+                )
+            text = text.replace(edit.old, edit.new)
+        return text
+
     def pairs(self) -> pairs.TestFile:
         """The pairs of checks.py."""
         return pairs.read(self.folder / "checks.py")
@@ -111,7 +135,7 @@ def loaded(chapter: Chapter, folder: Path, is_only: bool = True) -> Exercise:
     recipe = record(Recipe, read_toml(folder / "exercise.toml", where), f"{where}/exercise.toml")
     if len(recipe.hints) != HINTS:
         raise UserError(f"{where}/exercise.toml: write {HINTS} hints, not {len(recipe.hints)}.")
-    for name in (*_FILES, *(wrong.file for wrong in recipe.wrong)):
+    for name in _FILES:
         if not (folder / name).is_file():
             raise UserError(f"{where}/{name} is missing; write it.")
     number = f"{chapter.number:02d}"
