@@ -16,7 +16,7 @@ from steplib.cache import library_versions
 from steplib.errors import UserError
 from steplib.models import digest
 from steplib.paths import cache_dir, sha256
-from steplib.process import environment, running, stop
+from steplib.process import THREADS, environment, running, stop
 from steplib.prompts import PromptSet
 
 if TYPE_CHECKING:
@@ -128,25 +128,33 @@ class Oracle:
     def _ask(self, jobs: list[dict[str, Any]]) -> None:
         names = [Path(job["model"]).name for job in jobs]
         self.say(f"transformers answers for {', '.join(names)}")
-        pipe = subprocess.PIPE
-        child = subprocess.Popen(
-            [sys.executable, "-I", str(_CHILD)], stdin=pipe, stdout=pipe, stderr=pipe,
-            env=environment(threads=self.threads), start_new_session=True,
-        )  # fmt: skip
-        running.add(child.pid)
-        try:
-            done, said = child.communicate(json.dumps(jobs).encode())
-        finally:
-            stop(child)
-        if child.returncode:
+        done, problem = asked(_CHILD, jobs, self.threads)
+        if problem:
             name = names[min(done.count(b'"done"'), len(names) - 1)]
-            last = (
-                said.decode(errors="replace").strip().splitlines()
-                or [f"exit code {child.returncode}"]
-            )[-1]
-            raise UserError(f"transformers could not answer for {name}: {last}")
+            raise UserError(f"transformers could not answer for {name}: {problem}")
 
     def _prune(self) -> None:
         files = sorted(self.folder.glob("*.npz"), key=lambda path: path.stat().st_mtime)
         for old in files[:-_KEPT]:
             old.unlink(missing_ok=True)
+
+
+def asked(script: Path, jobs: object, threads: int = THREADS) -> tuple[bytes, str]:
+    """Run a script that imports transformers, with jobs as JSON on its standard input.
+
+    What it printed, and the last line of what went wrong, "" where nothing did.
+    """
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(
+        [sys.executable, "-I", str(script)], stdin=pipe, stdout=pipe, stderr=pipe,
+        env=environment(threads=threads), start_new_session=True,
+    )  # fmt: skip
+    running.add(child.pid)
+    try:
+        done, said = child.communicate(json.dumps(jobs).encode())
+    finally:
+        stop(child)
+    if not child.returncode:
+        return done, ""
+    lines = said.decode(errors="replace").strip().splitlines()
+    return done, (lines or [f"exit code {child.returncode}"])[-1]

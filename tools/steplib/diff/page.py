@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from steplib.diff.compare import Comparison
 from steplib.diff.hunks import Hunk, Row
 from steplib.diff.words import LABELS, asides, summary
+from steplib.webpages import templates
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -27,13 +26,7 @@ class Pair:
 
 def page(found: Comparison) -> str:
     """The whole page; it asks for no other file."""
-    jinja = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    jinja = templates(_TEMPLATES)
     jinja.filters |= {"pairs": lambda hunk: list(pairs(hunk)), "anchor": anchor, "begun": begun}
     template = jinja.get_template("page.html")
     return template.render(found=found, labels=LABELS, asides=asides, summary=summary(found))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from steplib.cache import library_versions
 from steplib.errors import UserError
 from steplib.models import digest
-from steplib.oracle import Kept, Reference
+from steplib.oracle import Kept, Reference, asked
 from steplib.paths import cache_dir, sha256
-from steplib.process import environment, running, stop
 from steplib.prompts import PromptSet
 
 _CHILD = Path(__file__).with_name("references_child.py")
@@ -52,19 +49,9 @@ class ClassReferences:
             self._prune()
 
     def _ask(self, jobs: list[Any]) -> None:
-        pipe = subprocess.PIPE
-        child = subprocess.Popen(
-            [sys.executable, "-I", str(_CHILD)], stdin=pipe, stdout=pipe, stderr=pipe,
-            env=environment(), start_new_session=True,
-        )  # fmt: skip
-        running.add(child.pid)
-        try:
-            _, said = child.communicate(json.dumps(jobs).encode())
-        finally:
-            stop(child)
-        if child.returncode:
-            last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise UserError(f"transformers could not answer for the class: {last[0]}")
+        _, problem = asked(_CHILD, jobs)
+        if problem:
+            raise UserError(f"transformers could not answer for the class: {problem}")
 
     def _prune(self) -> None:
         files = sorted(self.folder.glob("*.npz"), key=lambda path: path.stat().st_mtime)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from steplib.grading.formats import overview, view
 from steplib.grading.formats.view import NOT_SHOWN, Row
+from steplib.webpages import templates
 
 if TYPE_CHECKING:
     from steplib.grading.schema import ClassReport, SubmissionReport
@@ -71,14 +72,7 @@ def _sums(group: list[Row]) -> dict[str, float]:
 @cache
 def environment() -> Environment:
     """Everything is escaped."""
-    made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalized,
-    )
+    made = templates(_TEMPLATES, finalize=_finalized)
     made.filters |= {
         "amount": view.amount,
         "count": view.count,
