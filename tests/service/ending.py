@@ -82,8 +82,9 @@ class Ending:
         return found
 
     def left(self) -> list[str]:
-        """The temporary files that are there, and shared memory of the server's processes."""
-        return [path.name for path in self.folder.iterdir() if path.name != "log"]
+        """The server's temporary files that are there; not the cache that torch keeps on GPUs."""
+        names = [path.name for path in self.folder.iterdir()]
+        return [name for name in names if name != "log" and not name.startswith("torchinductor_")]
 
 
 def pids(log: str) -> dict[str, int]:
