@@ -172,7 +172,7 @@ def test_every_option_takes_its_own_default() -> None:
 @public_bug("B101", "B102")
 def test_two_servers_at_once_with_every_default_given() -> None:
     given = _defaults() + ["--model", "tiny-qwen3", "--port", "0"]
-    with ending_server(*given) as one, ending_server() as two:
+    with ending_server(*given) as one, ending_server("--dtype", "auto") as two:
         assert one.port != two.port
         assert ask(one.port) == ask(two.port)
         one.process.terminate()
