@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from runnable_book import CORE, MAIN, TEST, Reference, RunnableBook, nudge, text_of
+from runnable_book import CORE, EXECUTED, MAIN, TEST, Reference, RunnableBook, nudge, text_of
 
-from steplib import report
-from steplib.context import Limits
+from steplib import cache, report
+from steplib.book import Chapter
+from steplib.check import check_chapters
+from steplib.context import Context, Limits
+from steplib.lineup import Lineup
 from steplib.outcome import Job, Outcome
 from steplib.process import Launcher, OnRecord
+from steplib.progress import Plain
 from steplib.warm import Warm
 
 Golden = Callable[[str, str], None]
@@ -109,6 +115,23 @@ def test_module_from_outside_the_tree(book: RunnableBook, golden: Golden) -> Non
     refused(book, golden, "module_from_outside", "main")
     book.edit(MAIN, load, load + "    spec.loader.exec_module(sys.modules['minisgl.extra'])\n")
     refused(book, golden, "module_opened_outside", "main")
+
+
+def test_a_way_through_the_libraries_is_followed_to_its_end(
+    book: RunnableBook, golden: Golden
+) -> None:
+    book.write("elsewhere/core.py", "ANSWER = 42\n")
+    book.write(".cache/answers.txt", "1 2 3\n")
+    way = f"{sys.prefix}/{os.path.relpath(book.root, sys.prefix)}"
+    load = (
+        "    import sys, types\n"
+        "    sys.modules['elsewhere'] = types.ModuleType('elsewhere')\n"
+        f"    sys.modules['elsewhere'].__file__ = '{way}/elsewhere/core.py'\n"
+    )
+    book.edit(MAIN, IN_MAIN, IN_MAIN + load)
+    refused(book, golden, "module_through_libraries", "main")
+    book.edit(MAIN, load, f"    open('{way}/.cache/answers.txt')\n")
+    refused(book, golden, "answers_through_libraries", "main")
 
 
 def test_package_path_that_leads_outside(book: RunnableBook, golden: Golden) -> None:
@@ -324,14 +347,6 @@ class Counting:
 
 
 def test_unchanged_chapters_are_not_run_again(book: RunnableBook) -> None:
-    from runnable_book import EXECUTED
-
-    from steplib import cache
-    from steplib.check import check_chapters
-    from steplib.context import Context
-    from steplib.lineup import Lineup
-    from steplib.progress import Plain
-
     runner = Counting(Launcher(book.root / "models"))
 
     def run(is_fresh: bool = False) -> int:
@@ -348,6 +363,20 @@ def test_unchanged_chapters_are_not_run_again(book: RunnableBook) -> None:
     assert run() == 1
     book.edit(CORE, "Greedy decoding", "Greedy  decoding")
     assert run() == 3
+
+
+def test_parity_is_next_once_its_references_are_there(book: RunnableBook) -> None:
+    class Begun(Plain):
+        def begin(self, chapter: Chapter, check: str) -> None:
+            begun.append(check)
+
+    begun: list[str] = []
+    made = book.load()
+    lineup, chapters = Lineup(book.root / "models"), [made.chapter(1)]
+    runner, kept = Launcher(lineup.folder), cache.Results(book.root, is_fresh=True)
+    context = Context(made, lineup, Reference(), runner, runner, kept, Limits())
+    assert check_chapters(context, chapters, 1, Begun(chapters), only=EXECUTED).is_passed
+    assert begun == ["parity", "manifest", "main", "tests", "untouched"]
 
 
 def test_forked_jobs_give_the_same_verdicts(book: RunnableBook) -> None:

@@ -26,7 +26,7 @@ _ORDER = (
     *("manifest", "files", "references", "main", "tests", "types"),
     *("parity", "untouched", "text"),
 )
-"""The order of work: what waits for the reference comes late. Reports are in book order."""
+"""The order of work while references are asked for. Reports are in book order."""
 
 
 ChecksOf = Callable[["Chapter"], tuple[Check, ...]]
@@ -101,11 +101,10 @@ def _work(
     try:
         every = [(c, check) for c in chapters for check in table[c.number]]
         everything = sorted(every, key=lambda task: _ORDER.index(task[1].name))
-        early = [(c, check) for c, check in everything if not check.needs]
+        early = _Early([(c, check) for c, check in everything if not check.needs])
         late = [(c, check) for c, check in everything if check.needs]
-        compared = [c for c, check in everything if check.name == "parity"]
-        prepare = [partial(_prepare, run.context, compared)] if compared else []
-        _finish(pool, [*prepare, *(partial(run.one, c, k) for c, k in early)])
+        prepare = [partial(early.prepare, run.context)] if early.compared else []
+        _finish(pool, [*prepare, *[partial(early.next, run.one)] * len(early.waiting)])
         _finish(pool, [partial(run.one, c, k) for c, k in late])
     except BaseException:
         halt()  # Ctrl-C, or a fault of the tool
@@ -122,6 +121,29 @@ def _finish(pool: ThreadPoolExecutor, work: list[Callable[[], None]]) -> None:
         done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
         for future in done:
             future.result()
+
+
+@dataclass
+class _Early:
+    """What needs no other result. Parity, the longest, is next once its references are there."""
+
+    waiting: list[tuple[Chapter, Check]]
+    is_prepared: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def compared(self) -> list[Chapter]:
+        return [chapter for chapter, check in self.waiting if check.name == "parity"]
+
+    def prepare(self, context: Context) -> None:
+        _prepare(context, self.compared)
+        self.is_prepared = True
+
+    def next(self, one: Callable[[Chapter, Check], None]) -> None:
+        with self.lock:
+            ready = [i for i, (_, check) in enumerate(self.waiting) if check.name == "parity"]
+            task = self.waiting.pop(ready[0] if self.is_prepared and ready else 0)
+        one(*task)
 
 
 def _prepare(context: Context, chapters: list[Chapter]) -> None:

@@ -127,9 +127,9 @@ class Guard:
             raise Refused(f"the chapter may not start a process ({event})")
 
     def _audit_open(self, path: str) -> None:
-        real = path if path.startswith(self._installed) else os.path.realpath(path)
+        real = path if self._is_installed(path) else os.path.realpath(path)
         if _below(real, os.path.join(self.root, ".cache")):
-            self._refuse(f"{_short(real)} can't be opened here; the reference's answers lie there")
+            self._refuse(f"{real} can't be opened here; the reference's answers lie there")
         if not real.endswith((".py", ".pyc")) or real in self._readable:
             return
         if _MODELING.search(real) and not _HARMLESS.search(real):
@@ -141,6 +141,10 @@ class Guard:
             "/minisgl/" in real or not self._is_outside_root(real)
         ):
             self._refuse(f"{real} lies outside the tree and can't be opened here")
+
+    def _is_installed(self, path: str) -> bool:
+        """Plainly so as it is written: there are thousands, and a real path costs system calls."""
+        return path.startswith(self._installed) and "/../" not in path
 
     def _audit_look(self) -> None:
         """An answer may not find what was measured in the frames of the check that calls it."""
@@ -171,7 +175,12 @@ class Guard:
         found = {}
         for name, module in sorted(sys.modules.items()):
             file = getattr(module, "__file__", None)
-            if not isinstance(file, str) or (real := os.path.realpath(file)) in self._readable:
+            if not isinstance(file, str):
+                continue
+            if self._is_installed(file) and name.partition(".")[0] not in self._tops:
+                continue
+            real = os.path.realpath(file)
+            if real in self._readable:
                 continue
             if _below(real, self.tree):
                 digest = hashlib.sha256(Path(real).read_bytes()).hexdigest()
