@@ -129,9 +129,21 @@ def test_each_call_shows_one_step_more(
     for count, name in enumerate(("nudge", "idea", "outline"), 1):
         said = steps(*asked)
         golden(f"hint_{name}", said)
-        assert said.count(" of 3)") == count
+        assert f"{name} ({count} of 3)" in said and said.count(" of 3)") == 1
     assert steps(*asked) == said
     assert "added()" not in said
+
+
+def test_all_that_was_seen_comes_again_on_request(
+    steps: Callable[..., str], folder: Path, golden: Golden
+) -> None:
+    asked = ("hint", "2", "double", "--mine", str(folder))
+    steps(*asked)
+    steps(*asked)
+    said = steps(*asked, "--again")
+    golden("hint_again", said)
+    assert steps(*asked, "--again") == said
+    assert "(3 of 3)" in steps(*asked)
 
 
 def test_the_list_says_what_was_seen(
@@ -179,7 +191,8 @@ def test_watch_gets_the_next_step(made_up: MadeUpBook, folder: Path) -> None:
     book = made_up.load()
     failing = "chapter 02, minisgl/ops.py: write double"
     for count in (1, 2, 3, 3):
-        assert next_hint(book, 2, folder, failing).count(" of 3)") == count
+        said = next_hint(book, 2, folder, failing)
+        assert f" ({count} of 3)" in said and said.count(" of 3)") == 1
     assert "add a number" in next_hint(book, 2, folder, "minisgl/core.py::middle")
     assert "add a number" in next_hint(book, 2, folder, "minisgl/__init__.py")
     for path in ("minisgl/core.py", "minisgl/ops.py"):
@@ -227,6 +240,8 @@ def test_every_task_has_a_solution(chapter: Chapter) -> None:
         ("another_chapter", ("2", "chapter 01, minisgl/core.py: write first")),
         ("no_hints", ("1",)),
         ("step_and_solution", ("2", "double", "--step", "1", "--solution")),
+        ("step_and_again", ("2", "double", "--step", "1", "--again")),
+        ("again_and_none_seen", ("2", "double", "--again")),
         ("no_folder", ("2", "double", "--mine", "/nowhere")),
     ],
 )

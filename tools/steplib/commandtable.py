@@ -105,7 +105,8 @@ COMMANDS = (
             _option("task", metavar="TASK", nargs="*", help="a task, a file, or a stub's error"),
             _MINE,
             _option("--step", type=int, choices=(1, 2, 3), help="this step, not the next one"),
-            _option("--solution", action="store_true", help="all steps and the book's bodies"),
+            _option("--again", action="store_true", help="the steps you saw, and no new one"),
+            _option("--solution", action="store_true", help="the book's own bodies"),
         ),
     ),
     Command(

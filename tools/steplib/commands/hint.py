@@ -28,7 +28,8 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
         return 0
     task = showing.chosen(tasks, chapter, " ".join(args.task), folder)
     step = _step(args, folder, chapter.number, task.name)
-    for line in showing.lines(book, chapter.number, task, step, shown):
+    steps = range(1, step + 1) if args.again else [step]
+    for line in showing.lines(book, chapter.number, task, steps, shown):
         print(line)
     if folder:
         Seen.load(folder).note(chapter.number, task.name, step)
@@ -46,11 +47,15 @@ def _folder(mine: str | None) -> Path | None:
 
 
 def _step(args: argparse.Namespace, folder: Path | None, number: int, task: str) -> int:
+    if sum(map(bool, (args.step, args.solution, args.again))) > 1:
+        raise UserError("--step, --solution and --again exclude each other; give one of them.")
     if args.solution:
-        if args.step:
-            raise UserError("--solution is the last step; leave out --step.")
         return showing.SOLUTION
     if args.step:
         return int(args.step)
     seen = Seen.load(folder).of(number, task) if folder else 0
+    if args.again and seen < 1:
+        raise UserError(f'no hint for "{task}" was seen in a working folder; leave out --again.')
+    if args.again:
+        return min(seen, showing.SOLUTION)
     return min(seen + 1, showing.last_step(folder, number))

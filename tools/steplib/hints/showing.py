@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ def next_hint(book: Book, number: int, folder: Path, symbol_or_file: str) -> str
     seen = Seen.load(folder)
     step = min(seen.of(number, task.name) + 1, last_step(folder, number))
     seen.note(number, task.name, step)
-    return "\n".join(lines(book, number, task, step, shlex.quote(str(folder))))
+    return "\n".join(lines(book, number, task, [step], shlex.quote(str(folder))))
 
 
 def chosen(tasks: tuple[Task, ...], chapter: Chapter, word: str, folder: Path | None) -> Task:
@@ -69,22 +69,37 @@ def last_step(folder: Path | None, number: int) -> int:
     return SOLUTION if folder is not None and has_passed(folder, number) else len(STEPS)
 
 
-def lines(book: Book, number: int, task: Task, step: int, shown: str | None) -> Iterator[str]:
-    """The steps up to this one, and what to do next. shown: the folder as it was given."""
+def lines(
+    book: Book, number: int, task: Task, steps: Sequence[int], shown: str | None
+) -> Iterator[str]:
+    """These steps, and what to do after the last of them. shown: the folder as it was given."""
     yield f"chapter {number:02d}: {task.name}  ({_files(task)})"
-    for count, title in enumerate(STEPS[:step], 1):
-        yield f"\n{title} ({count} of {len(STEPS)})"
-        yield from _wrapped(task.hint(count), is_list=title == "outline")
+    for step in steps:
+        yield from _one(book, number, task, step)
+    yield ""
+    yield from _commands(number, task, steps, shown)
+
+
+def _one(book: Book, number: int, task: Task, step: int) -> Iterator[str]:
     if step == SOLUTION:
         starters = starter.starters(book, number)
         yield f"\nthe book's own form\n\n{solution(book, number, task, starters)}"
+    else:
+        title = STEPS[step - 1]
+        yield f"\n{title} ({step} of {len(STEPS)})"
+        yield from _wrapped(task.hint(step), is_list=title == "outline")
+
+
+def _commands(number: int, task: Task, steps: Sequence[int], shown: str | None) -> Iterator[str]:
     asked = f"python tools/steps.py hint {number:02d} {shlex.quote(task.name)}"
     asked += f" --mine {shown}" if shown else ""
-    yield ""
-    if step < len(STEPS):
-        yield f"more hints  {asked}" + ("" if shown else f" --step {step + 1}")
-    elif step == len(STEPS):
+    last = steps[-1]
+    if last < len(STEPS):
+        yield f"more hints  {asked}" + ("" if shown else f" --step {last + 1}")
+    elif last == len(STEPS):
         yield f"solution  {asked} --solution"
+    if shown and len(steps) < last:
+        yield f"all so far  {asked} --again"
     if shown:
         yield f"next  python tools/steps.py check {number:02d} --mine {shown}"
 
