@@ -196,6 +196,21 @@ def test_what_a_failure_is_about(book: RunnableBook, message: str, subjects: lis
     assert failure.subjects(loaded, loaded.chapter(1), told) == subjects
 
 
+def test_a_variable_of_a_test_is_no_method(book: RunnableBook) -> None:
+    book.append(TEST, "\n\ndef probe_a_variable(seed):\n    step = seed\n    return step\n")
+    loaded = book.load()
+    told = Failure("tests", Finding(f"{TEST}::a_variable on your files: failed: x"), "")
+    assert failure.subjects(loaded, loaded.chapter(1), told) == []
+
+
+def test_what_a_helper_of_the_test_names_counts_too(book: RunnableBook) -> None:
+    helper = "\n\ndef made():\n    from minisgl.core import Loop\n\n    return Loop([1])\n"
+    book.append(TEST, helper + "\n\ndef probe_by_a_helper(seed):\n    return made()\n")
+    loaded = book.load()
+    told = Failure("tests", Finding(f"{TEST}::by_a_helper on your files: failed: x"), "")
+    assert failure.subjects(loaded, loaded.chapter(1), told) == [f"{CORE}::Loop"]
+
+
 def test_the_place_in_the_page_of_what_a_test_is_about(book: RunnableBook) -> None:
     page = '# Loop\n\n```python title="minisgl/core.py"\n```\n'
     book.write("docs/chapters/01-core-data-structures.md", page)

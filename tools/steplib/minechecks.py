@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib.checks import CHECKS, Check
 from steplib.context import Context
-from steplib.facts import Finding, Result, failed
+from steplib.facts import Result, failed
 from steplib.mine import MyBook
+from steplib.places import place_of
 
 if TYPE_CHECKING:
-    from steplib.book import Book, Chapter
+    from steplib.book import Chapter
     from steplib.check import ChecksOf
 
 _ORDER = ("references", "main", "parity", "tests", "types")
@@ -45,7 +45,8 @@ def _pointing(prove: Prove) -> Prove:
     def proved(context: Context, chapter: Chapter, so_far: dict[str, Result]) -> Result:
         result = prove(context, chapter, so_far)
         result.next_command = ""
-        result.read = place_of(context.book, chapter, result.findings)
+        if result.findings:
+            result.read = place_of(context.book, chapter, result.check, result.findings[0])
         return result
 
     return proved
@@ -56,22 +57,6 @@ def _files(context: Context, chapter: Chapter, _: dict[str, Result]) -> Result:
     book = context.book
     assert isinstance(book, MyBook)
     if book.faults:
-        place = place_of(context.book, chapter, list(book.faults))
+        place = place_of(book, chapter, "files", book.faults[0])
         return failed("files", *book.faults, read=place)
     return Result("files", summary=f"{len(book.mine)} files")
-
-
-def place_of(book: Book, chapter: Chapter, findings: list[Finding]) -> str:
-    """The line of the chapter's page that has the contract of the first file that is named."""
-    page = Path("docs", "chapters", f"{chapter.name}.md")
-    written = [*chapter.manifest.creates, *chapter.manifest.modifies]
-    told = " ".join(f"{finding.where} {finding.message}" for finding in findings[:1])
-    try:
-        rows = (book.root / page).read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        return ""
-    for number, row in enumerate(rows, 1):
-        named = [path for path in written if f'title="{path}' in row]
-        if named and named[0] in told:
-            return f"{page.as_posix()}, line {number}"
-    return ""
