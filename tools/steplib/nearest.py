@@ -42,7 +42,8 @@ class _Wanted:
         self.words = _weighed(said, [section.words for section in told])
         self.names = _weighed(weights, [section.code for section in told])
         self.files = {name.partition("::")[0] for name in certain or spoken}
-        self.usual_length = sum(section.words.total() for section in told) / len(told)
+        words_in_all = sum(section.words.total() for section in told)
+        self.usual_length = max(words_in_all / len(told), 1.0)
 
     def is_in(self, section: Section) -> bool:
         """Whether the section is one to send somebody to."""
