@@ -10,7 +10,7 @@ from steplib.checks import CHECKS, Check
 from steplib.context import Context
 from steplib.facts import Result, failed
 from steplib.mine import MyBook
-from steplib.places import place_of
+from steplib.reading.place import place_of
 
 if TYPE_CHECKING:
     from steplib.book import Chapter

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from steplib import about
 from steplib.facts import Finding, Result
-from steplib.places import place_of
+from steplib.reading import about
+from steplib.reading.place import place_of
 from steplib.report import finding_lines
 
 if TYPE_CHECKING:

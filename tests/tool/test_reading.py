@@ -13,8 +13,8 @@ from steplib.book import Book, Chapter
 from steplib.context import test_files as files_of
 from steplib.facts import Finding
 from steplib.paths import ROOT
-from steplib.places import place_of
-from steplib.sections import sections
+from steplib.reading.place import place_of
+from steplib.reading.sections import sections
 
 BOOK = Book.load(ROOT)
 PAGE = """\

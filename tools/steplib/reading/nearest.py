@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from steplib.sections import Section, words_of
+from steplib.reading.sections import Section, words_of
 
 _CLEAR = re.compile(r"[A-Z]|\w_\w")  # in a name that is no word of the language
 _MOST = 0.6

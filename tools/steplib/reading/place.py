@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steplib import about, nearest, sections
+from steplib.reading import about, nearest, sections
 
 if TYPE_CHECKING:
     from steplib.book import Book, Chapter

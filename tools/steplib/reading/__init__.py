@@ -1,0 +1,1 @@
+"""Which part of a page to read about a failure."""
