@@ -95,8 +95,10 @@ def bad_frames() -> list[bytes]:
 
 def probe_what_is_no_message_is_dropped_and_the_next_is_served(seed):
     kept = logging.Handler()
-    lines: list[str] = []
-    kept.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    lines: list[list[str]] = []
+    kept.emit = lambda record: lines.append(  # type: ignore[method-assign]
+        [record.levelname, record.getMessage()]
+    )
     logging.getLogger("minisgl.scheduler.io").addHandler(kept)
     with outside() as o:
         scheduler = o.scheduler()
@@ -111,9 +113,12 @@ def judge_what_is_no_message_is_dropped_and_the_next_is_served(seed, got):
     count = len(bad_frames())
     equal(replies, [[uid, said(B, 2)] for uid in range(count)], "replies to those that came after")
     equal(len(lines), count, "lines in the log")
-    for frame, line in zip(bad_frames(), lines, strict=True):
+    for frame, (level, line) in zip(bad_frames(), lines, strict=True):
+        equal(level, "ERROR", "the level of the line")
         truth(line.startswith(f"{len(frame)} bytes"), "it says how long the frame was", line)
         truth("secret" not in line, "it doesn't quote the frame", line)
+        named = [kind for kind in ("FrameError", "MessageError") if kind in line]
+        equal(len(named), 1, "kinds of error that it names")
 
 
 def probe_an_exit_message_ends_run_forever(seed):
@@ -137,6 +142,31 @@ def probe_an_exit_message_ends_run_forever(seed):
 
 def judge_an_exit_message_ends_run_forever(seed, got):
     equal(got, [["SchedulerExit", said(A, 3)]] * 6, "what run_forever raises, and the replies")
+
+
+def probe_tokens_in_flight_are_not_sent_behind_an_exit(seed):
+    from minisgl.env import ENV
+
+    got = []
+    for disabled in (False, True):
+        off = mock.patch.object(ENV.DISABLE_OVERLAP_SCHEDULING, "value", disabled)
+        with outside() as o, off:
+            scheduler, looks = o.scheduler(not disabled), []
+            receive = scheduler.receive_msg
+
+            def five_looks(blocking=False, looks=looks, receive=receive):
+                looks.append(blocking)
+                return receive(blocking) if len(looks) <= 5 else [leave()]
+
+            scheduler.receive_msg = five_looks
+            o.send(user(0, A, 20))
+            error_of(scheduler.run_forever)
+            got.append([len(scheduler.batches), len(tokens_of(o.frames(scheduler))[0])])
+    return got
+
+
+def judge_tokens_in_flight_are_not_sent_behind_an_exit(seed, got):
+    equal(got, [[5, 4], [5, 5]], "batches and replies of five steps, with overlap on and off")
 
 
 def probe_an_environment_variable_chooses_the_loop_that_runs_forever(seed):
@@ -166,14 +196,18 @@ def probe_shutdown_reaches_the_engine_and_lets_all_tables_go(seed):
     names = ("table_manager", "token_pool", "cache_manager", "prefill_manager")
     with outside() as o:
         scheduler, called = o.scheduler(), []
+        close = scheduler.close_queues
+        scheduler.close_queues = lambda: (called.append("queues"), close())
         scheduler.engine.shutdown = lambda: called.append("engine")
         before = [name in vars(scheduler) for name in names]
         scheduler.shutdown()
-        return [called, before, [name in vars(scheduler) for name in names]]
+        return [list(called), before, [name in vars(scheduler) for name in names]]
 
 
 def judge_shutdown_reaches_the_engine_and_lets_all_tables_go(seed, got):
-    equal(got, [["engine"], [True] * 4, [False] * 4], "shut down, tables before and after")
+    equal(
+        got, [["queues", "engine"], [True] * 4, [False] * 4], "shut down, tables before and after"
+    )
 
 
 def probe_a_request_that_met_an_end_id_takes_no_further_step(seed):
@@ -231,13 +265,16 @@ def probe_a_refusal_is_answered_at_once(seed):
         scheduler = o.scheduler(max_seq_len_override=8)
         o.send(batch(user(0, [], 4), user(1, [1] * 8, 4), user(2, [97], 4), user(3, B, 3)))
         scheduler.step()
-        at_once = tokens_of(o.frames(scheduler))
+        frames = without_stats(o.frames(scheduler))
+        uids, at_once = [[msg.uid for msg in frame] for frame in frames], tokens_of(frames)
         serve(scheduler)
-        return [sorted(at_once.items()), sorted(tokens_of(o.frames(scheduler)).items())]
+        later = tokens_of(o.frames(scheduler))
+        return [sorted(at_once.items()), sorted(later.items()), uids]
 
 
 def judge_a_refusal_is_answered_at_once(seed, got):
-    first, later = got
+    first, later, uids = got
+    equal(uids, [[0], [1], [2], [3]], "the uids of each frame: a refusal has one of its own")
     equal([[uid, *reply[0][:2]] for uid, reply in first[:3]], [[uid, -1, True] for uid in range(3)],
           "token and end of each refusal")  # fmt: skip
     for (_, [(*_, error)]), words in zip(
