@@ -10,10 +10,11 @@ from graded_book import GradedBook, laid
 from runnable_book import Reference
 
 from pairs import public_bug
-from steplib.grading import cell, isolation
+from steplib.grading import cell, isolation, submission
+from steplib.grading.exam import MAIN_LENGTHS
 from steplib.grading.schema import SubmissionReport
 from steplib.paths import ROOT
-from steplib.prompts import prompt_set
+from steplib.prompts import PromptSet, prompt_set
 
 MOST = 120.0
 needs_bubblewrap = pytest.mark.skipif(
@@ -101,14 +102,9 @@ def test_what_was_brought_along_is_named(book: GradedBook, tmp_path: Path) -> No
             assert any(note.startswith(f"{path} was left aside") for note in report.notes), path
 
 
-def test_recorded_answers_are_for_other_prompts(book: GradedBook, tmp_path: Path) -> None:
-    """Right for the prompts and seeds that everybody can see, and for nothing else."""
-    model = book.root / "models" / "tiny-made"
-    prompts = prompt_set(model)
-    reference = Reference().reference(model, prompts)
-    known = [*zip(prompts.prompts, reference.rows, strict=True)]
-    table = {tuple(prompt): rows for prompt, rows in known}
-    code = f"""\
+def recorded(table: dict[tuple[int, ...], list[list[float]]]) -> str:
+    """A loop that looks its rows up by prompt, and computes nothing."""
+    return f"""\
 TABLE = {table!r}
 
 
@@ -123,9 +119,28 @@ class Loop:
         self.steps += 1
         return (best, row[best]), (second, row[second])
 """
+
+
+def test_recorded_answers_are_for_other_prompts(book: GradedBook, tmp_path: Path) -> None:
+    """Right for the prompts and seeds that everybody can see, and for nothing else."""
+    model = book.root / "models" / "tiny-made"
+    prompts = prompt_set(model)
+    rows = Reference().reference(model, prompts).rows
+    code = recorded(dict(zip(prompts.prompts, rows, strict=True)))
     report = book.grade(laid(tmp_path / "cheat", idle(book.honest()) | {CORE: code}))
     whole(report)
     assert report.points == 0
+
+
+def test_tokens_recorded_for_main_alone_earn_nothing(book: GradedBook, tmp_path: Path) -> None:
+    """Its prompts are the same for everybody, so it counts only beside parity."""
+    main = PromptSet(((1, 2, 3),), max_tokens=max(MAIN_LENGTHS))
+    rows = Reference().reference(book.root, main).rows
+    files = idle(book.honest()) | {CORE: recorded({(1, 2, 3): rows[0]})}
+    report = book.grade(laid(tmp_path / "cheat", files))
+    whole(report)
+    assert report.points == 0
+    assert message_of(report, "01.main") == submission.ALONE
 
 
 @public_bug("B106")

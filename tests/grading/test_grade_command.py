@@ -144,6 +144,14 @@ def test_wrong_use(book: GradedBook, klass: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_chapter_without_parity_models_is_refused(
+    book: GradedBook, klass: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert grade(book, klass, tmp_path / "out", "--chapters", "00-01") == 2
+    said = capsys.readouterr().err
+    assert "chapter 00 can't be graded: its step.toml lists no models under [parity]" in said
+
+
 def test_without_bubblewrap_there_is_a_warning_in_each_report(
     book: GradedBook, klass: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

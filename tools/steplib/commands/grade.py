@@ -31,6 +31,7 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     )  # fmt: skip
     if not exam.chapters and not exam.exercises:
         raise UserError("name what to grade: --chapters NN-MM, --exercises K, or both.")
+    _demand_models(exam)
     jobs = default_jobs() if args.jobs is None else args.jobs
     if jobs < 1:
         raise UserError(f"-j {jobs}: at least one submission must be graded at a time.")
@@ -49,6 +50,16 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     for name in course.broken:
         print(f"not graded: {name}; see {out / 'students' / name / 'report.json'}")
     return 1 if course.broken else 0
+
+
+def _demand_models(exam: Exam) -> None:
+    """UserError for a chapter that is compared on no model: nothing drawn would stand by main."""
+    for number in exam.chapters:
+        if not exam.models(number):
+            raise UserError(
+                f"chapter {number:02d} can't be graded: its step.toml lists no models under "
+                "[parity], so nothing of it is compared on drawn prompts; leave it out."
+            )
 
 
 def _leave(number: int, _: object) -> NoReturn:

@@ -23,6 +23,12 @@ from steplib.pairs import Pair, TestFile
 PER_CHAPTER, PER_EXERCISE = 240.0, 60.0
 """Seconds that a submission may use; what comes after that has timed out."""
 
+ALONE = (
+    "main's tokens are right, but its prompts are the same for everybody: it counts only when "
+    "parity, whose prompts are drawn, passes on at least one model, and it passed on none"
+)
+"""What main says then."""
+
 _MOST_NOTES = 30
 
 
@@ -113,6 +119,7 @@ class Grading:
             for number in numbers:
                 mark.on(self.items[f"{number:02d}.main"])
             self._run_parity(package, numbers)
+            self._hold_main_to_parity(numbers)
         self.notes += [f"it tried: {sentence}" for sentence in package.violations]
 
     def _run_parity(self, package: Package, numbers: list[int]) -> None:
@@ -124,6 +131,14 @@ class Grading:
             for number in numbers:
                 if (item := self.items.get(f"{number:02d}.parity.{name}")) is not None:
                     mark.on(item)
+
+    def _hold_main_to_parity(self, numbers: list[int]) -> None:
+        """Everybody has main's prompts: it counts beside right tokens for drawn ones."""
+        for number in numbers:
+            main, parity = self.items[f"{number:02d}.main"], f"{number:02d}.parity."
+            of_drawn = [item.verdict for key, item in self.items.items() if key.startswith(parity)]
+            if main.verdict == "passed" and "passed" not in of_drawn:
+                Mark("failed", ALONE).on(main)
 
     def _run_tests(self, package: Package, number: int, tests: TestFile) -> None:
         """The file's pairs with the submission's seed, but for those that it would be unfair to."""
