@@ -169,6 +169,44 @@ def test_the_check_remembers_a_pass_and_no_failure(
     assert states(book, folder) == ["given", "passed"]
 
 
+def test_a_pass_of_tests_alone_is_told_as_one(
+    book: RunnableBook, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder that is at chapter 01 nothing but the tests of chapter 00 would run."""
+    tests_of_the_engine_passed(book, folder)
+    assert states(book, folder) == ["passed", "open"]
+    told = status(book, folder, capsys)
+    assert "00-minimal-engine          its tests passed on 2" in told
+    assert "; main and parity were not run\n" in told
+    append(folder / ENGINE)
+    told = status(book, folder, capsys)
+    assert "its tests passed before, changed since: minimal_engine.py\n" in told
+
+
+def test_a_pass_of_tests_alone_takes_nothing_from_a_whole_one(
+    book: RunnableBook, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append(folder / ENGINE)
+    own = mine.read(book.load(), folder, None)
+    Passes.load(WorkFolder.load(folder)).note(0, {ENGINE: own.mine[ENGINE].sha256})
+    tests_of_the_engine_passed(book, folder, "")
+    assert "00-minimal-engine          passed on 2" in status(book, folder, capsys)
+    append(folder / ENGINE)
+    assert "passed before, changed since" in status(book, folder, capsys)
+    tests_of_the_engine_passed(book, folder, "")
+    assert "its tests passed on 2" in status(book, folder, capsys)
+
+
+def tests_of_the_engine_passed(book: RunnableBook, folder: Path, edit: str = "# mine\n") -> None:
+    """What `check 00 --mine` notes in a folder that is at chapter 01."""
+    append(folder / ENGINE, edit)
+    shutil.copyfile(book.root / CORE, folder / CORE)
+    own = mine.read(book.load(), folder, "00")
+    found = book.check(mine=own)
+    earlier = replace(found.chapters[0], number=0, name="00-minimal-engine")
+    passes.note(own, replace(found, chapters=[earlier]))
+
+
 def test_nothing_is_written_where_start_was_not(book: RunnableBook, folder: Path) -> None:
     (folder / workfolder.MANIFEST).unlink()
     shutil.copyfile(book.root / CORE, folder / CORE)

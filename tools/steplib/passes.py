@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from steplib.mine import MyBook
 
 NAME = ".handbook-passed.json"
+_TESTS = " tests"  # what the key of a chapter ends with whose tests alone have passed
 
 
 @dataclass(frozen=True)
@@ -29,26 +30,39 @@ class Pass:
 
 @dataclass
 class Passes:
-    """The newest pass of each chapter, by its number."""
+    """The newest pass of each chapter, by its number.
+
+    tested: of its tests alone, which is all that runs in a folder that is at a later chapter.
+    """
 
     folder: WorkFolder
     passed: dict[int, Pass] = field(default_factory=dict)
+    tested: dict[int, Pass] = field(default_factory=dict)
 
     @classmethod
     def load(cls, folder: WorkFolder) -> Passes:
         """What the folder remembers. What can't be read is no pass, and stays until the next."""
         try:
             data = json.loads((folder.path / NAME).read_bytes())
-            return cls(folder, {int(key): _pass(entry) for key, entry in data.items()})
+            entries = {str(key): _pass(entry) for key, entry in data.items()}
+            tests = {key: it for key, it in entries.items() if key.endswith(_TESTS)}
+            passed = {int(key): it for key, it in entries.items() if key not in tests}
+            tested = {int(key.removesuffix(_TESTS)): it for key, it in tests.items()}
+            return cls(folder, passed, tested)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return cls(folder)
 
-    def note(self, number: int, files: dict[str, str]) -> None:
+    def note(self, number: int, files: dict[str, str], tests_only: bool = False) -> None:
         """Remember a pass; a record that could not be read is kept as a copy."""
-        if not self.passed:
+        if not self.passed and not self.tested:
             self.folder.keep(NAME)
-        self.passed[number] = Pass(datetime.now().astimezone().isoformat(timespec="seconds"), files)
-        whole = {f"{key:02d}": vars(entry) for key, entry in sorted(self.passed.items())}
+        kept = self.tested if tests_only else self.passed
+        kept[number] = Pass(datetime.now().astimezone().isoformat(timespec="seconds"), files)
+        whole = {
+            f"{key:02d}{end}": vars(entry)
+            for end, entries in (("", self.passed), (_TESTS, self.tested))
+            for key, entry in sorted(entries.items())
+        }
         write_atomically(self.folder.path / NAME, json.dumps(whole, indent=1) + "\n")
 
 
@@ -64,7 +78,8 @@ def note(own: MyBook, found: Report) -> None:
     try:
         for chapter in found.chapters:
             if chapter.is_passed and not _is_given(own, own.chapter(chapter.number)):
-                Passes.load(folder).note(chapter.number, files)
+                is_earlier = chapter.number != own.number
+                Passes.load(folder).note(chapter.number, files, tests_only=is_earlier)
     except OSError as error:
         why = error.strerror or error
         found.notes.append(f"the pass can't be remembered in {folder.path}: {why}")
@@ -77,8 +92,9 @@ def _is_given(own: MyBook, chapter: Chapter) -> bool:
 
 
 def has_passed(folder: Path, number: int) -> bool:
-    """Whether the folder remembers a pass of the chapter, whatever was changed since."""
-    return number in Passes.load(WorkFolder.load(folder)).passed
+    """Whether the folder remembers a pass, if only of the tests, whatever was changed since."""
+    passes = Passes.load(WorkFolder.load(folder))
+    return number in passes.passed or number in passes.tested
 
 
 def _pass(entry: dict[str, Any]) -> Pass:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from steplib.passes import Passes
+from steplib.passes import Pass, Passes
 from steplib.paths import sha256
 from steplib.workfolder import WorkFolder
 
@@ -21,12 +21,14 @@ class Standing:
     """One chapter. changed: the files that stand otherwise than when it passed.
 
     given: no pass, but a chapter before the folder's own whose files are the book's.
+    tests_only: the pass was one of its tests alone, in a folder that was at a later chapter.
     """
 
     chapter: Chapter
     state: State
     at: str = ""
     changed: tuple[str, ...] = ()
+    tests_only: bool = False
 
     @property
     def is_broken(self) -> bool:
@@ -35,10 +37,12 @@ class Standing:
     @property
     def said(self) -> str:
         """The state in words."""
+        what = "its tests passed" if self.tests_only else "passed"
         if self.state == "changed":
-            return f"passed before, changed since: {', '.join(self.changed)}"
+            return f"{what} before, changed since: {', '.join(self.changed)}"
+        rest = "; main and parity were not run" if self.tests_only else ""
         day = self.at.partition("T")[0]
-        words = {"passed": f"passed on {day}", "given": "as the book has it"}
+        words = {"passed": f"{what} on {day}{rest}", "given": "as the book has it"}
         return words.get(self.state, "not passed yet")
 
 
@@ -69,18 +73,34 @@ def lines(found: list[Standing], shown: str) -> Iterator[str]:
 
 
 def _standing(book: Book, folder: WorkFolder, passes: Passes, chapter: Chapter) -> Standing:
-    files, handed_on = book.reference(chapter.number).files, _handed_on(book, folder, chapter)
-    made = {*chapter.manifest.creates, *chapter.manifest.modifies}
-    own = made - handed_on
+    handed_on = _handed_on(book, folder, chapter)
+    found = [
+        _of_pass(book, folder, chapter, handed_on, entry, is_tests)
+        for is_tests, entries in ((False, passes.passed), (True, passes.tested))
+        if (entry := entries.get(chapter.number)) is not None and _made(chapter) <= set(entry.files)
+    ]  # else nothing says what has passed
+    if found:
+        return min(found, key=lambda it: it.state == "changed")  # a whole pass before one of tests
+    files, own = book.reference(chapter.number).files, _made(chapter) - handed_on
     is_given = all(_sha256(folder, path) == files[path].sha256 for path in own)
     is_earlier = chapter.number != folder.chapter
-    entry = passes.passed.get(chapter.number)
-    if entry is not None and made <= entry.files.keys():  # else nothing says what has passed
-        wanted = {path: entry.files[path] for path in files if path in entry.files}
-        wanted = {path: sha for path, sha in wanted.items() if path not in handed_on}
-        changed = tuple(path for path, sha in wanted.items() if _sha256(folder, path) != sha)
-        return Standing(chapter, "changed" if changed else "passed", entry.at, changed)
     return Standing(chapter, "given" if is_given and is_earlier else "open")
+
+
+def _of_pass(
+    book: Book, folder: WorkFolder, chapter: Chapter, handed_on: set[str], entry: Pass,
+    tests_only: bool,
+) -> Standing:  # fmt: skip
+    """What is left of a pass: whether the files are as they were then."""
+    files = book.reference(chapter.number).files
+    wanted = {path: entry.files[path] for path in files if path in entry.files}
+    wanted = {path: sha for path, sha in wanted.items() if path not in handed_on}
+    changed = tuple(path for path, sha in wanted.items() if _sha256(folder, path) != sha)
+    return Standing(chapter, "changed" if changed else "passed", entry.at, changed, tests_only)
+
+
+def _made(chapter: Chapter) -> set[str]:
+    return {*chapter.manifest.creates, *chapter.manifest.modifies}
 
 
 def _handed_on(book: Book, folder: WorkFolder, chapter: Chapter) -> set[str]:
