@@ -12,7 +12,7 @@ import numpy as np
 
 from pairs import checkpoint, equal, public_bug, truth
 
-PIECES = ("▁", "▁▁", "▁a", "▁atoms", "▁with", "b", "é", "你")
+PIECES = ("▁", "▁▁", "▁a", "▁atoms", "▁with", "b", "é", "你", "")
 TOKENS = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *PIECES)
 BYTE = 3  # the id of the first byte token
 
@@ -22,6 +22,8 @@ CHARS = {byte: chr(byte) for byte in PRINTABLE} | {
     byte: chr(256 + i) for i, byte in enumerate(OTHERS)
 }
 """How byte-level tokenizers write each byte, since GPT-2."""
+MADE = {"sentencepiece": TOKENS, "byte-level": (*CHARS.values(), "")}
+"""Vocabularies that are made here; both have a token without text."""
 
 
 def sentencepiece() -> Any:
@@ -37,11 +39,20 @@ def sentencepiece() -> Any:
     return made
 
 
+def byte_level() -> Any:
+    """A tokenizer of the tokenizers library in GPT-2's manner, without a single merge."""
+    from tokenizers import Tokenizer, decoders, models
+
+    made = Tokenizer(models.BPE({token: i for i, token in enumerate(MADE["byte-level"])}, []))
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
 @lru_cache
 def vocabulary(name: str) -> dict[int, str]:
     """Each id's token, as the tokenizer writes it."""
-    if name == "sentencepiece":
-        return dict(enumerate(TOKENS))
+    if name in MADE:
+        return dict(enumerate(MADE[name]))
     facts = json.loads((Path(checkpoint(name)) / "tokenizer.json").read_text(encoding="utf-8"))
     added = {token["id"]: token["content"] for token in facts["added_tokens"]}
     return {i: token for token, i in facts["model"]["vocab"].items()} | added
@@ -83,8 +94,9 @@ def tokenizer(name: str) -> Any:
 
     from minisgl.utils import load_tokenizer
 
-    if name == "sentencepiece":
-        return PreTrainedTokenizerFast(tokenizer_object=sentencepiece())
+    if name in MADE:
+        made = sentencepiece() if name == "sentencepiece" else byte_level()
+        return PreTrainedTokenizerFast(tokenizer_object=made)
     return load_tokenizer(checkpoint(name))
 
 
@@ -116,7 +128,7 @@ def drawn(name: str, seed: int, streams: int = 60) -> list[list[int]]:
     size = len(vocabulary(name))
     lone = in_bytes(name, bytes(rng.integers(0, 256, 64).tolist()))
     text = in_bytes(name, "aé你😀 ".encode())
-    kinds = [lone, text, list(range(size)), list(range(size - 8, size + 2))]
+    kinds = [lone, text, list(range(size)), list(range(size - len(PIECES), size + 2))]
     made = []
     for i in range(streams):
         pools = [kinds[k] for k in rng.integers(0, 4, 1 + i % 4)]
@@ -170,6 +182,27 @@ def probe_a_character_in_several_tokens_comes_whole(seed):
 def judge_a_character_in_several_tokens_comes_whole(seed, got):
     equal(got[0], [["", "ď"], ["", "", "", "😀"], ["a", "", "é"]], "pieces of byte-level tokens")
     equal(got[1], ["", "", "", "", "😀b"], "pieces of byte tokens and one that ends their run")
+
+
+def parted(name: str) -> list[list[int]]:
+    """Two characters in bytes, with tokens that have no text after one byte, after two, ..."""
+    ids = in_bytes(name, "é你".encode())
+    empty = MADE[name].index("")
+    cuts = [(cut, count) for cut in range(len(ids) + 1) for count in (1, 2)]
+    return [[*ids[:cut], *[empty] * count, *ids[cut:]] for cut, count in cuts]
+
+
+def probe_a_token_without_text_ends_a_run_of_byte_tokens_and_nothing_else(seed):
+    return {name: [stream(manager(name), ids)[0] for ids in parted(name)] for name in MADE}
+
+
+def judge_a_token_without_text_ends_a_run_of_byte_tokens_and_nothing_else(seed, got):
+    for name, streams in got.items():
+        for pieces, ids in zip(streams, parted(name), strict=True):
+            equal("".join(pieces), whole(name, ids), f"the pieces of {ids}, {name}")
+    inside = ["\ufffd" * 5, "é你"]
+    equal(["".join(got["sentencepiece"][i]) for i in (2, 4)], inside, "behind one byte, and two")
+    equal({"".join(pieces) for pieces in got["byte-level"]}, {"é你"}, "byte-level: none is parted")
 
 
 ENDLESS = {"continued": b"\x80", "begun": b"\xe4", "never": b"\xff", "half": b"\xf0\x9f"}
