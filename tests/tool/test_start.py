@@ -258,6 +258,25 @@ def test_a_modified_files_starter_keeps_what_is_unchanged() -> None:
     assert "self.size - 1" not in found.text
 
 
+def test_a_private_method_that_a_chapter_changes_is_a_task() -> None:
+    """The reader has its earlier form, and nobody but the starter says that it changes."""
+    changed = RICH.replace("return self._next()", "return 2 * self._next()")
+    changed = changed.replace("return 1", "return 3")
+    found = starter.starter(8, "minisgl/pool.py", changed, RICH)
+    assert found.tasks == ("Pool.take", "Pool._next")
+    assert "def _next(self)" in found.text and "return 3" not in found.text
+
+
+@pytest.mark.parametrize("number", [c.number for c in Book.load(ROOT).chapters])
+def test_nothing_that_the_chapter_before_has_and_this_one_keeps_is_left_out(number: int) -> None:
+    book = Book.load(ROOT)
+    before, files = book.before(number), book.reference(number).files
+    for path, it in starter.starters(book, number).items():
+        if path in before and path.endswith(".py"):
+            kept = symbols(before[path].text()).keys() & symbols(files[path].text()).keys()
+            assert kept <= symbols(it.text).keys(), path
+
+
 def test_a_private_name_that_tests_use_stays() -> None:
     found = starter.starter(8, "minisgl/pool.py", RICH, asked_for=frozenset({"_helper"}))
     assert "_helper" in found.tasks and "return 2" not in found.text

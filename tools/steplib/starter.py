@@ -68,9 +68,9 @@ def starter(
 
     before: the form of the chapter before, whose symbols stay as they are. What is private and new
     goes, unless what stays speaks of it, or it is one of the names that are asked for elsewhere.
+    What is private and was there before is a body to write when the chapter changes it.
     """
-    known = set(fingerprints(before)) if before is not None else set()
-    source = _Source(number, path, text, known, asked_for)
+    source = _Source(number, path, text, before or "", asked_for)
     while True:
         found = source.without_bodies()
         spoken_of = source.gone & _names(found.text)
@@ -86,11 +86,12 @@ class _Source:
     number: int
     path: str
     text: str
-    before: set[tuple[str, str]]
+    before: str
     asked_for: frozenset[str]
     gone: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.kept, self.known = set(fingerprints(self.before)), set(symbols.symbols(self.before))
         self.symbols = symbols.symbols(self.text)
         private = [symbol for symbol in self.symbols.values() if self._is_new_and_private(symbol)]
         self.gone = {_last(symbol.name) for symbol in private} - self.asked_for
@@ -109,13 +110,13 @@ class _Source:
 
     def _is_new_and_private(self, symbol: symbols.Symbol) -> bool:
         is_inside = "." in symbol.name
-        if is_public(symbol.name) or self._is_unchanged(symbol.name):
+        if is_public(symbol.name) or symbol.name in self.known:
             return False
         return isinstance(symbol.node, Definition) or not is_inside
 
     def _is_unchanged(self, name: str) -> bool:
         prefix = name[: name.rfind(".") + 1]
-        return (prefix, ast.dump(self.symbols[name].node)) in self.before
+        return (prefix, ast.dump(self.symbols[name].node)) in self.kept
 
     def _is_gone(self, name: str) -> bool:
         """Whether the symbol, or a class around it, is left out."""
