@@ -10,6 +10,8 @@ import torch
 from pairs import close, draw, equal, public_bug, truth
 
 SIZE, EPS = 8, 0.05
+FLOAT32 = 5e-7
+"""Of a value: what about eight roundings to float32 come to; a drawn value may be over 6."""
 
 
 def norm(x, weight=1.0, eps=EPS):
@@ -34,8 +36,8 @@ def probe_rmsnorm_follows_its_formula_over_the_last_dimension(seed):
 
 def judge_rmsnorm_follows_its_formula_over_the_last_dimension(seed, got):
     weight = draw(seed + 9, SIZE)
-    close(got[0], norm(draw(seed, 3, SIZE), weight), 1e-6, "rows")
-    close(got[1], norm(draw(seed, 2, 3, SIZE), weight), 1e-6, "rows of heads")
+    close(got[0], norm(draw(seed, 3, SIZE), weight), 1e-6, "rows", FLOAT32)
+    close(got[1], norm(draw(seed, 2, 3, SIZE), weight), 1e-6, "rows of heads", FLOAT32)
     equal(got[2], [], "no rows")
 
 
@@ -68,7 +70,7 @@ def probe_rmsnorm_in_place_changes_a_view_of_a_wider_tensor(seed):
 def judge_rmsnorm_in_place_changes_a_view_of_a_wider_tensor(seed, got):
     want = draw(seed, 3, 4, SIZE).astype(np.float64)
     want[:, 1:3] = norm(want[:, 1:3], draw(seed + 9, SIZE))
-    close(got["wide"], want, 1e-6, "heads 1 and 2 normalized, the others as they were")
+    close(got["wide"], want, 1e-6, "heads 1 and 2 normalized, the others as they were", FLOAT32)
     equal(got["returned"], None, "what it returns")
 
 
@@ -87,8 +89,10 @@ def judge_the_fused_norm_normalizes_the_sum_and_hands_the_sum_on(seed, got):
     total = np.zeros((3, SIZE))
     for i, (normed, residual) in enumerate(got):
         total = total + draw(seed + i, 3, SIZE).astype(np.float64)
-        close(residual, total, 1e-6, f"residual after block {i}")
-        close(normed, norm(total, draw(seed + 9, SIZE)), 1e-6, f"normalized after block {i}")
+        close(residual, total, 1e-6, f"residual after block {i}", FLOAT32)
+        close(
+            normed, norm(total, draw(seed + 9, SIZE)), 1e-6, f"normalized after block {i}", FLOAT32
+        )
 
 
 @public_bug("B06")
