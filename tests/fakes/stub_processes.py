@@ -78,7 +78,26 @@ def _sent(value: Any) -> Any:
     """What another process gets: its own copy of a pipe's end."""
     if not hasattr(value, "_connection"):
         return value
-    return type(value)(Connection(os.dup(value._connection.fileno()), readable=False))
+    return type(value)(_OwnEnd(os.dup(value._connection.fileno()), readable=False))
+
+
+class _OwnEnd(Connection):
+    """A thread's end of a pipe, never closed by another thread while it is written to.
+
+    Else what is written may end up in the next pipe that gets the same number.
+    """
+
+    def __init__(self, handle: int, readable: bool) -> None:
+        self._lock = threading.Lock()
+        super().__init__(handle, readable=readable)
+
+    def send(self, obj: Any) -> None:
+        with self._lock:
+            super().send(obj)
+
+    def close(self) -> None:
+        with self._lock:
+            super().close()
 
 
 class World:
