@@ -144,6 +144,16 @@ def test_a_warm_process_goes_on_after_a_job_that_died_or_hung(place: Path) -> No
     assert running <= others
 
 
+def test_a_job_that_is_ended_in_the_middle_of_a_record_holds_nobody_up(place: Path) -> None:
+    """What it wrote of the record must not swallow the word that it has ended."""
+    text = "import os, time\nos.write({}, b'half a record')\n"
+    with Warm(preload=("json",)) as warm:
+        late = warm.run(job(place, text.format(warm.fd) + "time.sleep(60)\n"), 1.0)
+        dead = warm.run(job(place, text.format(warm.fd) + "os.kill(os.getpid(), 9)\n"), 1.0)
+        after = warm.run(job(place, "print(1)\n"), 20)
+    assert [late.ending, dead.ending, after.ending] == ["timed out", "crashed", "done"]
+
+
 def test_a_job_cannot_spoil_the_next_one(place: Path, runner: Runner) -> None:
     runner.run(
         job(place, "import json\njson.dumps = None\nimport minisgl.core as c\nc.ONE = 2\n"), 20

@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from steplib.isolation import models_refused  # noqa: E402
-from steplib.jobs import channel, run  # noqa: E402
+from steplib.jobs import CUT, channel, run  # noqa: E402
 
 del sys.path[0]
 
@@ -71,6 +71,7 @@ def serve(first: dict[str, Any]) -> None:
         status = os.waitstatus_to_exitcode(_wait(pid))
         if first.get("is_alone"):
             _end_all_others()
+        os.write(first["fd"], CUT + b"\n")  # else half a record would swallow the next one
         send("exit", status=status)
 
 

@@ -18,6 +18,8 @@ from unittest import SkipTest
 from steplib.isolation import Guard, load
 
 Send = Callable[..., None]
+CUT = b"\0"
+"""Ends a line that a killed job may have begun: no record ends so, whoever reads passes it over."""
 
 
 def channel(fd: int, nonce: str) -> Send:
