@@ -15,9 +15,10 @@ from steplib.paths import cache_dir, sha256, write_atomically
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "coverage")
 _KEPT_DAYS = 30
 _DECIDING = (
-    "check", "checks", "child", "context", "facts", "isolation", "jobs", "lineup", "mains", "mine",
-    "oracle", "oracle_child", "outcome", "pairs", "parity", "paritycheck", "process", "prompts",
-    "pump", "runningchecks", "stage", "staticchecks", "testfiles", "untouched", "warm",
+    "apart", "apart_child", "check", "checks", "child", "context", "facts", "isolation", "jobs",
+    "lineup", "mains", "mine", "oracle", "oracle_child", "outcome", "pairs", "parity",
+    "paritycheck", "process", "prompts", "pump", "runningchecks", "stage", "staticchecks",
+    "testfiles", "untouched", "warm",
 )  # fmt: skip
 
 

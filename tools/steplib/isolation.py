@@ -63,6 +63,8 @@ class Guard:
     def __post_init__(self) -> None:
         tool = (
             "__init__.py",
+            "apart.py",
+            "apart_child.py",
             "child.py",
             "isolation.py",
             "jobs.py",

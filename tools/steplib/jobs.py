@@ -1,6 +1,6 @@
 """What a child does for its parent: run a main, call generate, run probes. Data only, no verdicts.
 
-Runs inside the child; imports nothing of the tool but isolation.
+Runs inside the child; imports nothing of the tool but isolation and apart.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any
 from unittest import SkipTest
 
+from steplib import apart
 from steplib.isolation import Guard, load
 
 Send = Callable[..., None]
@@ -39,11 +40,13 @@ def run(job: dict[str, Any], send: Send) -> None:
     guard = Guard(job["tree"], job["scratch"], job["root"], job["second_process"])
     measured = _start_coverage(job["tree"]) if job["coverage"] else None
     try:
+        if job.get("apart"):
+            apart.keep(job["apart"], job, guard.violations)
         guard.install()
         send("start")
         _KINDS[job["kind"]](job, send)
     except BaseException as error:
-        send("error", **_described(error, job))
+        send("error", **described(error, job))
     lines = _executed_lines(measured, job["tree"]) if measured else {}
     by_probe = _lines_by_probe(measured, job["tree"]) if measured and job.get("by_probe") else {}
     modules = guard.modules()
@@ -80,7 +83,7 @@ def _generate(job: dict[str, Any], send: Send) -> None:
             got = main.generate(call["model_path"], call["prompts"], call["max_tokens"], **config)
             send("generation", index=index, **_answer(got))
         except BaseException as error:
-            send("error", index=index, **_described(error, job))
+            send("error", index=index, **described(error, job))
 
 
 def _probes(job: dict[str, Any], send: Send) -> None:
@@ -96,11 +99,11 @@ def _probes(job: dict[str, Any], send: Send) -> None:
             send("probe", name=name, got=got)
         except SkipTest as reason:
             if _came_through(reason, job["tree"]):  # only the tests may ask for it
-                send("error", name=name, **_described(reason, job))
+                send("error", name=name, **described(reason, job))
             else:
                 send("skip", name=name, reason=str(reason) or "no reason given")
         except BaseException as error:
-            send("error", name=name, **_described(error, job))
+            send("error", name=name, **described(error, job))
 
 
 _KINDS = {"main": _main, "generate": _generate, "probes": _probes}
@@ -140,8 +143,10 @@ def _came_through(error: BaseException, tree: str) -> bool:
     return any(f.filename.startswith(tree) for f in traceback.extract_tb(error.__traceback__))
 
 
-def _described(error: BaseException, job: dict[str, Any]) -> dict[str, str]:
+def described(error: BaseException, job: dict[str, Any]) -> dict[str, str]:
     """An exception as data: its type, message, the last place in the book's code, and a trace."""
+    if isinstance(error, apart.Elsewhere):
+        return error.described
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if f.filename.startswith((job["tree"], job["scratch"]))]
     text = [f"{_place(f, job)} in {f.name}: {f.line}" for f in own]

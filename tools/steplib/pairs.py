@@ -84,18 +84,21 @@ def run(
     stop_at_first: bool = False,
     ended: threading.Event | None = None,
     on_result: OnResult | None = None,
+    apart: str = "",
 ) -> TestRun:
     """Probe every pair (or those in `only`) on the stage and judge what comes back, at once.
 
     A child that dies or hangs costs the pair that was running; the rest goes on in a new one.
     ended: set from elsewhere, it ends the run, and the first failure sets it if that is to end it.
+    apart: a module of the scratch folder that runs in a process of its own.
     """
     ended = ended or threading.Event()
     waiting = [pair for pair in tests.pairs if only is None or pair.name in only]
     judges = load(tests.path, stage.root) if waiting else None
     whole = TestRun()
     while waiting and judges is not None and not ended.is_set():
-        body = {"module": tests.path.stem, "probes": [[p.name, p.seed] for p in waiting]}
+        body = {"module": tests.path.stem, "probes": [[p.name, p.seed] for p in waiting],
+                "apart": apart}  # fmt: skip
         job = replace(stage.job("probes", body, coverage=coverage), ended=ended)
         bench = _Bench(waiting, judges, ended, stop_at_first, on_result)
         outcome = runner.run(job, limit, bench.put)

@@ -84,6 +84,14 @@ class Exercise:
     def solution(self) -> Path:
         return self.folder / "solution.py"
 
+    @property
+    def apart(self) -> str:
+        """The module that runs in a process of its own: a prediction may not see what is measured.
+
+        Answers of other kinds take a part in what the probes run.
+        """
+        return "answer" if self.recipe.kind == "predict" else ""
+
     def answer(self, wrong: Wrong) -> str:
         """The text of a wrong answer; UserError for an edit that has not one place."""
         text = self.solution.read_text(encoding="utf-8")

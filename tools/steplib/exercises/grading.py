@@ -70,4 +70,5 @@ def attempt(
         file = Path(folder, "answer.py")
         file.write_bytes(answer)
         with staged(tree, book.root, [tests.path, file]) as stage:
-            return Attempt(pairs.run(tests, stage, runner, limit=LIMIT), len(tests.pairs))
+            ran = pairs.run(tests, stage, runner, limit=LIMIT, apart=exercise.apart)
+            return Attempt(ran, len(tests.pairs))

@@ -31,7 +31,8 @@ def of_exercise(exam: Exam, name: str) -> list[Any]:
     """An exercise's checks, and the tree they run on."""
     exercise = exam.exercise(name)
     tree = exam.book.reference(exercise.chapter.number).sha256
-    return [name, tree, file_sha256(exercise.folder / "checks.py")]
+    files = [exercise.folder / name for name in ("checks.py", "exercise.toml")]
+    return [name, tree, list(map(file_sha256, files)), isolation.strictest(), own()]
 
 
 @cache

@@ -27,7 +27,9 @@ SCRATCH_BYTES = 512 << 20
 _FIRST_USER = 61000
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives")
 _SPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
-_TOOL = ("__init__.py", "child.py", "isolation.py", "jobs.py")
+_TOOL = (
+    "__init__.py", "apart.py", "apart_child.py", "child.py", "isolation.py", "jobs.py",
+)  # fmt: skip
 WARNINGS: dict[Isolation, str] = {
     "namespaces": "bubblewrap is missing, so code could read this machine's files; "
     "install bubblewrap (python tools/steps.py doctor).",

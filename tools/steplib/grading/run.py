@@ -74,11 +74,11 @@ class Package:
         self._note(ran.violations)
         return ran
 
-    def answer(self, checks: TestFile, answer: bytes) -> TestRun:
-        """An exercise's pairs, beside an answer."""
+    def answer(self, checks: TestFile, answer: bytes, apart: str) -> TestRun:
+        """An exercise's pairs, beside an answer, or with it in a process of its own."""
         stage = self.bench.stage("exercise", [], checks.path)
         (stage.scratch / "answer.py").write_bytes(answer)
-        return pairs.run(checks, stage, self.bench.cell, limit=PROBE_LIMIT)
+        return pairs.run(checks, stage, self.bench.cell, limit=PROBE_LIMIT, apart=apart)
 
     def _note(self, sentences: Sequence[str]) -> None:
         self.violations += [s for s in map(str, sentences) if s not in self.violations]

@@ -164,7 +164,7 @@ class Grading:
         files = {path: file.data for path, file in tree.items()}
         with bench(exam.root, files, exam.lineup.folder, self.budget, self.slot) as place:
             package = Package(place, exercise.chapter, files)
-            ran = package.answer(salted(exercise.pairs(), self.seed), answer)
+            ran = package.answer(salted(exercise.pairs(), self.seed), answer, exercise.apart)
         failures = [of_test(one) for one in ran.results if one.verdict != "passed"]
         failures += [Mark("failed", sentence) for sentence in ran.violations]
         mark = next(iter(failures), Mark("passed" if ran.verdict == "passed" else "failed"))
