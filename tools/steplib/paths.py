@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+from steplib.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(__file__).resolve().parent / "data"
+
+_NOT_THERE = {errno.ENOENT, errno.EEXIST, errno.ELOOP, errno.EINVAL, errno.EIO, errno.ENXIO,
+              errno.ENODEV, errno.EBUSY, errno.ETXTBSY, errno.ENOTSUP}  # fmt: skip
+"""What a place can be refused with beside what cli.py explains: no access, no space, no folder."""
 
 
 def cache_dir(root: Path = ROOT) -> Path:
@@ -28,13 +36,44 @@ def write_all(contents: Mapping[Path, str | bytes]) -> None:
     """Write several files; no name changes before the content of all of them is on disk."""
     drafts: dict[Path, Path] = {}
     try:
-        for path, data in contents.items():
-            drafts[path] = _draft(path, data.encode() if isinstance(data, str) else data)
+        for path, text in contents.items():
+            data = text.encode() if isinstance(text, str) else text
+            with writing(path):
+                if _is_device(path):
+                    path.write_bytes(data)
+                else:
+                    drafts[path] = _draft(path, data)
         for path, draft in drafts.items():
-            os.replace(draft, path)
+            with writing(path):
+                os.replace(draft, path)
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, and those around it."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """One sentence for a place where no file or folder can be made, such as one below /proc."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_THERE:
+            raise
+        why = os.strerror(error.errno or 0).lower()
+        raise UserError(f"{path} can't be written ({why}); name another place.") from None
+
+
+def _is_device(path: Path) -> bool:
+    """/dev/stdout, a pipe, a terminal: written into, for a file in its place would break it."""
+    if path.absolute().is_relative_to("/dev"):
+        return path.exists()
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def sha256(data: bytes) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from steplib.book import Book
 from steplib.errors import UserError
+from steplib.paths import make_folder, writing
 
 
 def run(book_root: Path, args: argparse.Namespace) -> int:
@@ -17,8 +18,9 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     into = Path(args.into).absolute()
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UserError(f"{args.into} is not an empty folder; name a new one with --into.")
-    into.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
+    make_folder(into.parent)
+    with writing(into):
+        draft = Path(tempfile.mkdtemp(prefix=f".{into.name}.", dir=into.parent))
     try:
         tree.write(draft)
         draft.chmod(0o755)
