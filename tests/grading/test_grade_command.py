@@ -161,3 +161,67 @@ def test_without_bubblewrap_there_is_a_warning_in_each_report(
         assert report.isolation == kind
         assert isolation.WARNINGS[kind] in report.notes
         assert report.items[-1].verdict == "passed"
+
+
+def test_a_link_to_another_folder_is_not_graded_in_its_place(
+    book: GradedBook, klass: Path, tmp_path: Path
+) -> None:
+    (klass / "mallory").symlink_to(klass / "anna")
+    (klass / "gone.zip").symlink_to(tmp_path / "nowhere")
+    out = tmp_path / "out"
+    assert grade(book, klass, out) == 0
+    report = load_class(out / "grades.json")
+    found = {one.name: one.items[0] for one in report.submissions}
+    assert list(found) == ["anna", "bob", "eve", "gone", "mallory"]
+    for name in ("mallory", "gone"):
+        assert found[name].verdict == "missing" and "is a link" in found[name].message
+    assert found["anna"].verdict == "passed"
+
+
+@pytest.mark.parametrize("place", ["", "out", "anna/out", "anna"])
+def test_reports_are_kept_out_of_the_submissions(
+    book: GradedBook, klass: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    before = sorted(klass.rglob("*"))
+    assert grade(book, klass, klass / place) == 2
+    assert "lies among the submissions" in capsys.readouterr().err
+    assert sorted(klass.rglob("*")) == before
+    students = klass.rename(klass.parent / "students")
+    assert grade(book, students, students.parent) == 2
+
+
+def test_a_place_that_can_not_be_written_is_told_before_anything_is_graded(
+    book: GradedBook, klass: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert grade(book, klass, Path("/proc/x")) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: /proc/x can't be written") and not said.out
+
+
+def test_a_name_sends_no_command_to_the_terminal(
+    book: GradedBook, klass: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (klass / "eve").rename(klass / "eve\n\x1b[31m")
+    assert grade(book, klass, tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "eve \ufffd[31m" in said and "\x1b" not in said
+
+
+def test_what_changed_while_it_was_graded_is_graded_again(
+    book: GradedBook, klass: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = klass / "bob/01/answer.py"
+    answer.write_text(WRONG + "# before\n")
+    prepare = Course._prepare
+
+    def mended(course: Course, pool: Pool, waiting: list[object]) -> None:
+        prepare(course, pool, waiting)
+        answer.write_text(RIGHT)
+
+    monkeypatch.setattr(Course, "_prepare", mended)
+    assert grade(book, klass, tmp_path / "one") == 0
+    monkeypatch.setattr(Course, "_prepare", prepare)
+    answer.write_text(WRONG + "# before\n")
+    assert grade(book, klass, tmp_path / "two") == 0
+    report = load_class(tmp_path / "two" / "grades.json")
+    assert {one.name: one.points for one in report.submissions}["bob"] == 0

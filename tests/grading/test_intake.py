@@ -149,3 +149,44 @@ def test_a_manifest_with_an_impossible_chapter(book: GradedBook, number: str) ->
     files[".handbook.json"] = f'{{"chapter": {number}, "laid": {{}}}}'.encode()
     found = packages.packages(book.load(), intake.HandedIn("anna", files), [1])
     assert found[1].chapter == 1
+
+
+def test_a_zip_with_backslashes_is_read_as_its_folder(tmp_path: Path) -> None:
+    place = zipped(tmp_path / "win.zip", {"mine\\": "", "mine\\minisgl\\a.py": "x = 1\n"})
+    assert take(place).files == {"mine/minisgl/a.py": b"x = 1\n"}
+
+
+def test_an_archive_inside_is_named(tmp_path: Path) -> None:
+    inner = zipped(tmp_path / "inner.zip", {"a.py": ""}).read_bytes()
+    laid(tmp_path / "ada", {"b.py": ""})
+    (tmp_path / "ada" / "work.ZIP").write_bytes(inner)
+    assert take(tmp_path / "ada").notes == [
+        "work.ZIP was not unpacked; hand in the files themselves."
+    ]
+
+
+def test_what_a_mac_leaves_beside_submissions_is_none(tmp_path: Path) -> None:
+    laid(tmp_path, {"__MACOSX/ada/._a.py": "", "ada/a.py": ""})
+    assert [path.name for path in submissions(tmp_path)] == ["ada"]
+    assert intake.passed_over(tmp_path) == ["__MACOSX"]
+
+
+def test_two_names_that_read_alike_are_both_told(tmp_path: Path) -> None:
+    for raw in (b"an\xffna", b"an\xfena"):
+        os.mkdir(os.fsencode(tmp_path) + b"/" + raw)
+    with pytest.raises(UserError, match="twice, as an\ufffdna and an\ufffdna; remove one"):
+        submissions(tmp_path)
+
+
+def test_what_can_not_be_read_costs_its_own_submission_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who is root may read everything, so the refusal is made up."""
+    laid(tmp_path / "ada", {"a.py": ""})
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(Refused, match=r"a\.py can't be read: Permission denied"):
+        take(tmp_path / "ada")

@@ -16,7 +16,8 @@ from steplib.exercises.exercise import find
 from steplib.grading import intake, isolation
 from steplib.grading.course import Course
 from steplib.grading.exam import Exam
-from steplib.grading.output import write_all
+from steplib.grading.formats.view import plain
+from steplib.grading.output import prepare, write_all
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -35,20 +36,22 @@ def run(book_root: Path, args: argparse.Namespace) -> int:
     jobs = default_jobs() if args.jobs is None else args.jobs
     if jobs < 1:
         raise UserError(f"-j {jobs}: at least one submission must be graded at a time.")
+    out = Path(args.out)
+    intake.submissions(Path(args.submissions))
+    prepare(out, Path(args.submissions))
     kind = isolation.strictest()
     print(f"sandbox: {kind}")
     if kind in isolation.WARNINGS:
         print(f"warning: {isolation.WARNINGS[kind]}")
-    course = Course(exam, jobs, lambda line: print(line, flush=True), args.fresh)
+    course = Course(exam, jobs, _say, args.fresh)
     signal.signal(signal.SIGTERM, _leave)
     report = course.graded(Path(args.submissions))
     if others := intake.passed_over(Path(args.submissions)):
-        print(f"passed over, neither a folder nor a zip: {', '.join(others)}")
-    out = Path(args.out)
+        _say(f"passed over, neither a folder nor a zip: {', '.join(others)}")
     write_all(report, out)
     print(f"{len(report.submissions)} reports are in {out}; look at {out / 'index.html'}")
     for name in course.broken:
-        print(f"not graded: {name}; see {out / 'students' / name / 'report.json'}")
+        _say(f"not graded: {name}; see {out / 'students' / name / 'report.json'}")
     return 1 if course.broken else 0
 
 
@@ -60,6 +63,11 @@ def _demand_models(exam: Exam) -> None:
                 f"chapter {number:02d} can't be graded: its step.toml lists no models under "
                 "[parity], so nothing of it is compared on drawn prompts; leave it out."
             )
+
+
+def _say(line: str) -> None:
+    """A line of progress; a student's name may hold anything."""
+    print(plain(line.replace("\n", " ")), flush=True)
 
 
 def _leave(number: int, _: object) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -39,6 +40,11 @@ class _Entry:
     def name(self) -> str:
         return intake.name_of(self.path)
 
+    @property
+    def content(self) -> str:
+        """The digest of what was read; empty for one that can't be taken."""
+        return self.handed_in.sha256 if self.handed_in else ""
+
 
 @dataclass
 class Course:
@@ -55,6 +61,7 @@ class Course:
         entries = [self._entry(path) for path in intake.submissions(folder)]
         kept = cache.Results(self.exam.root, self.is_fresh)
         keys = {entry.name: self._key(entry) for entry in entries}
+        contents = {entry.name: entry.content for entry in entries}
         done = {name: found for name, key in keys.items() if (found := kept.get(key))}
         waiting = [entry for entry in entries if entry.name not in done]
         if done:
@@ -66,7 +73,7 @@ class Course:
             def put(task: Task, answer: Answer) -> None:
                 name = task["name"]
                 done[name] = self._taken(name, answer)
-                if "done" in answer:
+                if answer.get("done", {}).get("sha256") == contents[name]:  # not changed since
                     kept.put(keys[name], done[name])
                 got = done[name]
                 told = f"{got['points']:g} of {got['max_points']:g}, {got['seconds']:.0f} s"
@@ -100,12 +107,12 @@ class Course:
 
     def _key(self, entry: _Entry) -> str:
         exam = self.exam
-        content = entry.handed_in.sha256 if entry.handed_in else ""
         numbers = sorted({*exam.chapters, *entry.used})
-        parts: list[Any] = ["grade", entry.name, content, exam.chapters, exam.exercises, exam.seed]
+        parts: list[Any] = ["grade", entry.name, entry.content]
+        parts += [exam.chapters, exam.exercises, exam.seed]
         parts += [fingerprint.of_chapter(exam, number) for number in numbers]
         parts += [fingerprint.of_exercise(exam, name) for name in exam.exercises]
-        notes = entry.handed_in.notes if entry.handed_in else str(entry.path.stat().st_size)
+        notes = entry.handed_in.notes if entry.handed_in else str(entry.path.lstat().st_size)
         return cache.key(*parts, notes)
 
     def _prepare(self, pool: Pool, waiting: list[_Entry]) -> None:
@@ -148,7 +155,7 @@ class Course:
                 "seed": exam.seed}  # fmt: skip
 
     def _task(self, entry: _Entry) -> Task:
-        return {"kind": "grade", "exam": self._told(), "path": str(entry.path.resolve()),
+        return {"kind": "grade", "exam": self._told(), "path": os.path.abspath(entry.path),
                 "name": entry.name, "used": sorted(entry.used)}  # fmt: skip
 
     def _taken(self, name: str, answer: Answer) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import lzma
 import os
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NoReturn
 
 from steplib.errors import UserError
 from steplib.paths import sha256
@@ -17,9 +19,10 @@ from steplib.paths import sha256
 MOST_FILES = 5000
 MOST_BYTES = 50 << 20
 _PASSED_OVER = {".git", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", "__MACOSX"}
+_ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".rar")
 _BROKEN_ZIP = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError,
-    NotImplementedError, RuntimeError, OSError, EOFError, ValueError,
+    NotImplementedError, RuntimeError, OSError, EOFError, ValueError, struct.error,
 )  # fmt: skip
 
 
@@ -50,7 +53,8 @@ def submissions(folder: Path) -> list[Path]:
     found = sorted(p for p in entries if _is_submission(p))
     names = [name_of(path) for path in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UserError(f"{folder} holds {twice} twice, as a folder and as a zip; remove one.")
+        both = [_readable(path.name) for path in found if name_of(path) == twice]
+        raise UserError(f"{folder} holds {twice} twice, as {' and '.join(both)}; remove one.")
     if not found:
         raise UserError(f"{folder} holds no submission: put a folder or a zip a student there.")
     return found
@@ -68,7 +72,7 @@ def name_of(path: Path) -> str:
 
 
 def _is_submission(path: Path) -> bool:
-    return path.is_dir() or path.suffix.lower() == ".zip"
+    return path.name not in _PASSED_OVER and (path.is_dir() or path.suffix.lower() == ".zip")
 
 
 def _readable(name: str) -> str:
@@ -90,12 +94,26 @@ def take(path: Path) -> HandedIn:
             raise Refused(f"it holds more than {MOST_FILES} files; hand in your own files alone.")
         if size > MOST_BYTES:
             raise Refused(f"it holds more than {MOST_BYTES >> 20} MB; hand in your files alone.")
+    for name in filter(lambda name: name.lower().endswith(_ARCHIVES), sorted(taken.files)):
+        taken.notes.append(f"{name} was not unpacked; hand in the files themselves.")
     return taken
 
 
 def _from_folder(folder: Path, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     """Plain files only; links are noted and not followed."""
-    for place, folders, names in os.walk(folder):
+    try:
+        yield from _walked(folder, notes)
+    except OSError as error:
+        shown = _readable(str(error.filename or folder.name))
+        raise Refused(f"{shown} can't be read: {error.strerror}.") from None
+
+
+def _stopped(error: OSError) -> NoReturn:
+    raise error
+
+
+def _walked(folder: Path, notes: list[str]) -> Iterator[tuple[str, bytes]]:
+    for place, folders, names in os.walk(folder, onerror=_stopped):
         inside = Path(place)
         for name in sorted([*names, *folders]):
             path = inside / name
@@ -122,12 +140,13 @@ def _from_zip(path: Path) -> Iterator[tuple[str, bytes]]:
             left = MOST_BYTES
             for entry in archive.infolist():
                 _demand_plain(entry)
-                if entry.is_dir() or _PASSED_OVER & set(PurePosixPath(entry.filename).parts):
+                name = entry.filename.replace("\\", "/")  # as some programs of Windows have it
+                if name.endswith("/") or _PASSED_OVER & set(PurePosixPath(name).parts):
                     continue
                 with archive.open(entry) as file:
                     data = file.read(left + 1)
                 left -= len(data)
-                yield PurePosixPath(entry.filename).as_posix(), data
+                yield PurePosixPath(name).as_posix(), data
                 if left < 0:
                     return
     except _BROKEN_ZIP as error:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from steplib.errors import UserError
 from steplib.grading.formats.classroom import as_classroom
 from steplib.grading.formats.gradescope import as_gradescope
 from steplib.grading.formats.junit import as_junit
 from steplib.grading.formats.page import as_class_page, as_student_page
 from steplib.grading.formats.table import as_csv
 from steplib.grading.schema import load_class
+from steplib.paths import make_folder, write_atomically
 from steplib.paths import write_all as write_files
-from steplib.paths import write_atomically
 
 if TYPE_CHECKING:
     from steplib.grading.schema import ClassReport, SubmissionReport
@@ -28,6 +29,18 @@ _OF_A_STUDENT: dict[str, Callable[[SubmissionReport], str]] = {
     "junit.xml": as_junit,
 }
 _PAGE = "report.html"
+_STUDENTS = "students"
+
+
+def prepare(out: Path, submissions: Path) -> None:
+    """Make the folder, before hours are spent; UserError where reports and submissions would mix.
+
+    Else the reports were taken for a student the next time, or lay among what a student handed in.
+    """
+    place, given = out.resolve(), submissions.resolve()
+    if place.is_relative_to(given) or given.is_relative_to(place / _STUDENTS):
+        raise UserError(f"--out {out} lies among the submissions; name a folder beside them.")
+    make_folder(out)
 
 
 def write_all(report: ClassReport, out: Path) -> None:
@@ -63,7 +76,7 @@ def _require_sums(report: SubmissionReport) -> None:
 
 def _folder(out: Path, name: str) -> Path:
     assert name not in ("", ".", "..") and Path(name).name == name, f"no folder's name: {name!r}"
-    return out / "students" / name
+    return out / _STUDENTS / name
 
 
 def _names(grades: Path) -> set[str]:
