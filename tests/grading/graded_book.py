@@ -91,7 +91,7 @@ class GradedBook(RunnableBook):
         """A submission that is right throughout."""
         tree = Book.load(self.root).reference(1).files
         files = {path: file.text() + "# mine\n" for path, file in tree.items()}
-        return files | {"01/answer.py": _EXERCISE["solution.py"]}
+        return files | {"01/answer.py": _EXERCISE["solution.py"] + "# mine\n"}
 
     def grade(self, place: Path) -> SubmissionReport:
         """The report on the folder or zip."""

@@ -225,3 +225,21 @@ def test_what_changed_while_it_was_graded_is_graded_again(
     assert grade(book, klass, tmp_path / "two") == 0
     report = load_class(tmp_path / "two" / "grades.json")
     assert {one.name: one.points for one in report.submissions}["bob"] == 0
+
+
+def test_the_books_own_solution_is_named(book: GradedBook, klass: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert grade(book, klass, out) == 0
+    notes = {one.name: one.notes for one in load_class(out / "grades.json").submissions}
+    said = "01/answer.py is the book's own solution, byte for byte."
+    assert said in notes["anna"] and said not in notes["bob"]
+
+
+@pytest.mark.parametrize("name", ["index.html", "grades.csv"])
+def test_files_of_something_else_are_not_overwritten(
+    book: GradedBook, klass: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    file = laid(tmp_path / "out", {name: "mine"}) / name
+    assert grade(book, klass, tmp_path / "out") == 2
+    assert f"holds {name} of something else" in capsys.readouterr().err
+    assert file.read_text() == "mine"

@@ -12,6 +12,7 @@ import pytest
 from graded_book import PARTS, GradedBook, laid
 from test_dishonest import MOST, whole
 
+from steplib import starter
 from steplib.errors import UserError
 from steplib.grading import intake, packages
 from steplib.grading.intake import Refused, submissions, take
@@ -190,3 +191,18 @@ def test_what_can_not_be_read_costs_its_own_submission_alone(
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(Refused, match=r"a\.py can't be read: Permission denied"):
         take(tmp_path / "ada")
+
+
+def test_what_a_later_start_laid_is_named_and_earns_nothing(
+    book: GradedBook, tmp_path: Path
+) -> None:
+    loaded = book.load()
+    given = starter.contents(loaded, 1)
+    given[".handbook.json"] = b'{"chapter": 1, "laid": {}}'
+    found = packages.packages(loaded, intake.HandedIn("anna", given), [0, 1])[0]
+    said = "1 of the 1 files of chapter 00 with tasks are the book's own, byte for byte."
+    assert said in packages.notes(loaded, found, [0])
+    assert said not in packages.notes(loaded, found, [1])
+    assert packages.is_only_laid(loaded, found, 0) and not packages.is_only_laid(loaded, found, 1)
+    found.files["minimal_engine.py"] += b"# mine\n"
+    assert not packages.is_only_laid(loaded, found, 0)

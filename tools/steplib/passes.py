@@ -49,7 +49,7 @@ class Passes:
             passed = {int(key): it for key, it in entries.items() if key not in tests}
             tested = {int(key.removesuffix(_TESTS)): it for key, it in tests.items()}
             return cls(folder, passed, tested)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls(folder)
 
     def note(self, number: int, files: dict[str, str], tests_only: bool = False) -> None:

@@ -43,7 +43,9 @@ class WorkFolder:
             return cls(path, int(data["chapter"]), dict(data["laid"]), manifest)
         except (FileNotFoundError, NotADirectoryError):
             return cls(path, manifest=manifest)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        except (
+            OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError
+        ):  # fmt: skip
             raise UserError(
                 f"{path / manifest} can't be read; delete it, and start in a new folder."
             ) from None

@@ -30,6 +30,8 @@ _OF_A_STUDENT: dict[str, Callable[[SubmissionReport], str]] = {
 }
 _PAGE = "report.html"
 _STUDENTS = "students"
+_TABLE, _CLASS_PAGE, _GRADES = "grades.csv", "index.html", "grades.json"
+_OF_A_CLASS = (_TABLE, _CLASS_PAGE, _STUDENTS)
 
 
 def prepare(out: Path, submissions: Path) -> None:
@@ -40,6 +42,11 @@ def prepare(out: Path, submissions: Path) -> None:
     place, given = out.resolve(), submissions.resolve()
     if place.is_relative_to(given) or given.is_relative_to(place / _STUDENTS):
         raise UserError(f"--out {out} lies among the submissions; name a folder beside them.")
+    foreign = [name for name in _OF_A_CLASS if (out / name).exists()]
+    if foreign and not (out / _GRADES).exists():
+        raise UserError(
+            f"{out} holds {foreign[0]} of something else; name a new folder with --out."
+        )
     make_folder(out)
 
 
@@ -47,14 +54,14 @@ def write_all(report: ClassReport, out: Path) -> None:
     """grades.json comes last: it names the folders that are this tool's own, to remove later."""
     for submission in report.submissions:
         _require_sums(submission)
-    earlier = _names(out / "grades.json")
-    contents = {out / "grades.csv": as_csv(report), out / "index.html": as_class_page(report)}
+    earlier = _names(out / _GRADES)
+    contents = {out / _TABLE: as_csv(report), out / _CLASS_PAGE: as_class_page(report)}
     for submission in report.submissions:
         contents |= _student(submission, report.made_at, out)
     write_files(contents)
     for name in earlier - {submission.name for submission in report.submissions}:
         _remove(_folder(out, name))
-    write_atomically(out / "grades.json", report.model_dump_json(indent=1) + "\n")
+    write_atomically(out / _GRADES, report.model_dump_json(indent=1) + "\n")
 
 
 def _student(report: SubmissionReport, made_at: str, out: Path) -> dict[Path, str]:

@@ -13,7 +13,7 @@ from steplib.exercises.exercise import Exercise
 from steplib.exercises.laying import ANSWER
 from steplib.grading.intake import HandedIn
 from steplib.manifest import ENGINE
-from steplib.starter import starters
+from steplib.starter import contents, starters
 from steplib.workfolder import MANIFEST
 
 if TYPE_CHECKING:
@@ -89,8 +89,11 @@ def _chapter(book: Book, manifest: bytes | None, newest: int) -> int:
     return number if number in [chapter.number for chapter in book.chapters] else newest
 
 
-def notes(book: Book, package: Package) -> Iterator[str]:
-    """What a person should know: files too few and too many, and files that are no Python."""
+def notes(book: Book, package: Package, numbers: list[int]) -> Iterator[str]:
+    """What a person should know: files too few and too many, no Python, and the book's own.
+
+    numbers: the chapters that are graded on the package.
+    """
     if package.missing:
         yield f"{package.folder}: missing: {', '.join(package.missing)}."
     for path in package.others:
@@ -109,14 +112,36 @@ def notes(book: Book, package: Package) -> Iterator[str]:
             yield f"{path}:{error.lineno}: this is not valid Python: {error.msg}."
         except (ValueError, RecursionError, MemoryError) as error:
             yield f"{path} can't be read as Python: {error}."
-    yield from _of_the_book(book, package)
+    for number in numbers:
+        yield from _of_the_book(book, package, number)
 
 
-def _of_the_book(book: Book, package: Package) -> Iterator[str]:
-    """Files of the chapter that are byte for byte the book's, where there was a task in them."""
-    tree, number = book.reference(package.chapter).files, package.chapter
-    tasks = [path for path, it in starters(book, number).items() if it.text != tree[path].text()]
-    same = [path for path in tasks if package.files.get(path) == tree[path].data]
+def is_only_laid(book: Book, package: Package, number: int) -> bool:
+    """Whether all of the chapter is as `start` of a later one lays it: nothing of it was written.
+
+    Else who begins at chapter 09 and writes nothing had half of the points of 07 and 08.
+    """
+    laid, tasks = contents(book, package.chapter), _tasks(book, number)
+    is_later = package.chapter > number and bool(tasks)
+    return is_later and all(package.files.get(path) == laid.get(path) for path in tasks)
+
+
+def _tasks(book: Book, number: int) -> list[str]:
+    """The files in which the chapter leaves a body open."""
+    tree = book.reference(number).files
+    return [path for path, it in starters(book, number).items() if it.text != tree[path].text()]
+
+
+def _of_the_book(book: Book, package: Package, number: int) -> Iterator[str]:
+    """Files with a task of the chapter that are byte for byte the book's, in this or a later form.
+
+    A folder that was started at a later chapter has the book's files of this one.
+    """
+    numbers = [it.number for it in book.chapters if number <= it.number <= package.chapter]
+    trees = [book.reference(it).files for it in numbers]
+    tasks = _tasks(book, number)
+    own = {path: {tree[path].data for tree in trees if path in tree} for path in tasks}
+    same = [path for path in tasks if package.files.get(path) in own[path]]
     if same:
         whose = f"files of chapter {number:02d} with tasks are the book's own, byte for byte"
         yield f"{len(same)} of the {len(tasks)} {whose}."

@@ -60,9 +60,14 @@ class Grading:
         self.notes += handed_in.notes
         found = packages.packages(self.exam.book, handed_in, list(self.exam.chapters))
         for package in {id(it): it for it in found.values()}.values():
-            self.notes += packages.notes(self.exam.book, package)
             numbers = [number for number, it in found.items() if it is package]
-            self._run_package(package, numbers)
+            self.notes += packages.notes(self.exam.book, package, numbers)
+            written = [n for n in numbers if not packages.is_only_laid(self.exam.book, package, n)]
+            for number in set(numbers) - set(written):
+                laid = f"its files are as `start {package.chapter:02d}` lays them"
+                self._mark(f"{number:02d}.", Mark("missing", f"nothing of it was written: {laid}"))
+            if written:
+                self._run_package(package, written)
         for number in self.exam.chapters:
             if number not in found:
                 what = f"no package of chapter {number:02d} was handed in"
@@ -160,6 +165,8 @@ class Grading:
         if answer is None:
             Mark("missing", f"there is no {exercise.id}/answer.py").on(item)
             return
+        if answer == exercise.solution.read_bytes():
+            self.notes.append(f"{exercise.id}/answer.py is the book's own solution, byte for byte.")
         tree = exam.book.reference(exercise.chapter.number).files
         files = {path: file.data for path, file in tree.items()}
         with bench(exam.root, files, exam.lineup.folder, self.budget, self.slot) as place:

@@ -28,7 +28,7 @@ class Seen:
             return cls(folder, {key: _counts(tasks) for key, tasks in data.items()})
         except FileNotFoundError:
             return cls(folder)
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             raise UserError(f"{file} can't be read; delete it: hints then begin anew.") from None
 
     def of(self, number: int, task: str) -> int:
