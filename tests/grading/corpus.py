@@ -175,6 +175,132 @@ TRICKS: dict[str, Trick] = {
         json.dumps = lambda x, **named: plain({**x, "got": [1, 4], "kind": "probe"})
         """
     ),
+    "stays_in_threads": _at_import(
+        _FIND_SEND
+        + f"""
+    import threading, time
+
+    def later():
+        for _ in range(200):
+            time.sleep(0.02)
+            for send in list(sends())[:1]:
+                for name in {_NAMES!r}:
+                    send("probe", name=name, got=[1, 4])
+
+    threading.Thread(target=later, daemon=True).start()
+    threading.Thread(target=later).start()
+    """
+    ),
+    "acts_at_the_end": _at_import(
+        """
+        import atexit, os, signal, sys
+
+        def out(*_):
+            for fd in range(3, 64):
+                try:
+                    os.write(fd, b'{"kind": "exit", "status": 0}\\n')
+                except OSError:
+                    pass
+            os._exit(0)
+
+        class Last:
+            __del__ = out
+
+        atexit.register(out)
+        for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD):
+            signal.signal(number, out)
+        sys.excepthook = sys.unraisablehook = out
+        last = Last()
+        """
+    ),
+    "hooks_imports": _at_import(
+        """
+        import builtins, sys
+
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                return None
+
+        sys.meta_path.insert(0, Finder())
+        sys.path_hooks.insert(0, lambda entry: Finder())
+        plain = builtins.__import__
+
+        def imported(name, *args, **named):
+            module = plain(name, *args, **named)
+            for it in list(vars(module)):
+                if it.startswith(("judge_", "equal", "close", "truth")):
+                    setattr(module, it, lambda *a, **b: True)
+            return module
+
+        builtins.__import__ = imported
+        """
+    ),
+    "silences_the_guard": _at_import(
+        """
+        import ctypes, sys
+        for guard in [it for it in sys.meta_path if type(it).__name__ == "Guard"]:
+            guard.violations = []
+            guard._refuse = guard.audit = guard._audit_open = lambda *a: None
+            sys.meta_path.remove(guard)
+        try:
+            ctypes.pythonapi._PySys_ClearAuditHooks(None)
+        except Exception:
+            pass
+        """
+    ),
+    "signs_with_the_secret_of_the_memory": _at_import(
+        f"""
+        import json, os, re
+        found = set()
+        with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+            for line in maps:
+                place, rights, *_ = line.split()
+                first, last = (int(end, 16) for end in place.split("-"))
+                if not rights.startswith("rw") or last - first > 1 << 26:
+                    continue
+                try:
+                    memory.seek(first)
+                    text = memory.read(last - first)
+                except (OSError, ValueError, OverflowError):
+                    continue
+                found |= set(re.findall(rb'"nonce": "([0-9a-f]{{32}})"', text))
+        for secret in found:
+            for name in {_NAMES!r}:
+                record = {{"nonce": secret.decode(), "kind": "probe", "name": name, "got": [1, 4]}}
+                for fd in range(3, 16):
+                    try:
+                        os.write(fd, json.dumps(record).encode() + b"\\n")
+                    except OSError:
+                        pass
+        """
+    ),
+    "sends_what_breaks_its_reader": _at_import(
+        _FIND_SEND
+        + f"""
+    import json, os
+    for send in list(sends()):
+        cells = dict(zip(send.__code__.co_freevars, (c.cell_contents for c in send.__closure__)))
+        for name in {_NAMES!r}:
+            for got in ("[" * 3000 + "]" * 3000, "NaN", "1" * 5000,
+                        '{{"a": ' * 900 + "1" + "}}" * 900,
+                        "1e999", '"' + "x" * 2000000 + '"', "[" + "1," * 500000 + "1]"):
+                raw = '{{"nonce": "%s", "kind": "probe", "name": "%s", "got": %s}}' % (
+                    cells["nonce"], name, got)
+                os.write(cells["fd"], raw.encode() + b"\\n")
+    """
+    ),
+    "is_infinite": _in_functions("return float('inf')"),
+    "is_no_number": _in_functions("return float('nan')"),
+    "gives_a_lying_container": _in_functions(
+        """
+        class Like(list):
+            __eq__ = lambda self, other: True
+            __len__ = lambda self: 2
+            __getitem__ = lambda self, i: self
+        return Like()
+        """
+    ),
+    "is_a_very_long_answer": _in_functions("return 'x' * (32 << 20)"),
     "equals_everything": _in_functions(
         """
         class Yes(int):

@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -270,6 +271,49 @@ def test_what_an_editor_leaves_is_no_change(name: str, folder: Path) -> None:
     before = snapshot(folder)
     (folder / name).write_text("x")
     assert snapshot(folder) == before
+
+
+def test_a_folder_that_goes_away_meanwhile_is_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "minisgl" / "gone").mkdir()
+    before, scandir = snapshot(folder), os.scandir
+
+    def going(place: str | Path) -> object:
+        if str(place).endswith("gone"):
+            raise FileNotFoundError(2, "No such file or directory", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", going)
+    assert before and snapshot(folder) == before
+
+
+@pytest.mark.parametrize("pause", [0.0, 2 * saves._LOOK_EVERY])
+def test_a_folder_that_is_made_again_is_still_watched(
+    folder: Path, tmp_path: Path, pause: float
+) -> None:
+    told = threading.Event()
+    watched = Observed(folder, told.set)
+    try:
+        shutil.copytree(folder, tmp_path / "copy")
+        shutil.rmtree(folder)
+        time.sleep(pause)
+        shutil.copytree(tmp_path / "copy", folder)
+        time.sleep(2 * saves._LOOK_EVERY)
+        told.clear()
+        save_in_place(folder / CORE)
+        assert told.wait(10)
+    finally:
+        watched.stop()
+
+
+def test_an_arrow_key_is_no_letter() -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "r") as source, Keys(source) as keys:
+        for pressed, read in (("\x1b[A", ""), ("h\x1b[1;5Qn", "hn"), ("\x1bOq", ""), ("A", "a")):
+            os.write(ours, pressed.encode())
+            assert keys.read() == read
+    os.close(ours)
 
 
 def test_reading_is_no_save(folder: Path) -> None:

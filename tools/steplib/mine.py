@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,9 +115,16 @@ def _extra(folder: Path, expected: Tree) -> Iterator[Finding]:
 
 def present(folder: Path) -> list[str]:
     """The Python files at the top and the package's files, without what tools leave behind."""
-    found = [*folder.glob("*.py"), *(folder / "minisgl").rglob("*")]
-    paths = [path.relative_to(folder) for path in found if not path.is_dir()]
+    found = [path for path in _files_below(folder, depth=1) if path.suffix == ".py"]
+    found += _files_below(folder / "minisgl")
+    paths = [path.relative_to(folder) for path in found]
     return sorted(path.as_posix() for path in paths if not _is_byproduct(path))
+
+
+def _files_below(folder: Path, depth: int | None = None) -> Iterator[Path]:
+    """What is no folder; os.walk passes over a folder that goes away meanwhile."""
+    for place, _, names in islice(os.walk(folder), depth):
+        yield from (Path(place, name) for name in names)
 
 
 def _is_byproduct(path: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from types import FrameType
@@ -15,6 +16,7 @@ except ImportError:  # not a system with such terminals: watching goes on withou
     termios = tty = None  # type: ignore[assignment]
 
 _ENDINGS = ("SIGTERM", "SIGHUP")
+_SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)  # of an arrow key, say
 
 
 class Keys:
@@ -45,9 +47,10 @@ class Keys:
         """The keys that were pressed, in lower case; "q" when the terminal is gone."""
         assert self.fd is not None
         try:
-            return os.read(self.fd, 32).decode(errors="ignore").lower() or "q"
+            pressed = os.read(self.fd, 32).decode(errors="ignore")
         except OSError:
             return "q"
+        return _SEQUENCE.sub("", pressed).lower() if pressed else "q"
 
     def _handle(self, name: str, handler: Any) -> None:
         number = getattr(signal, name, None)

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +40,46 @@ class Observed:
         from watchdog.observers import Observer
 
         class _Handler(FileSystemEventHandler):
-            def on_any_event(self, event: Any) -> None:
+            def on_any_event(handler, event: Any) -> None:  # self is the observer
+                if event.event_type == "deleted" and event.src_path == str(folder):
+                    self._watched = None
                 if event.event_type in _CHANGES:
                     wake()
 
-        self._observer = Observer()
-        self._observer.schedule(_Handler(), str(folder), recursive=True)
+        self._folder, self._wake, self._handler = folder, wake, _Handler()
+        self._observer, self._ended = Observer(), threading.Event()
+        self._watched: tuple[int, int] | None = self._identity()
+        self._observer.schedule(self._handler, str(folder), recursive=True)
         self._observer.start()
+        self._thread = threading.Thread(target=self._stay, daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
         self._observer.stop()
         self._observer.join()
+
+    def _stay(self) -> None:
+        """Of a folder that was removed and made again the system tells nothing; watch the new."""
+        while not self._ended.wait(_LOOK_EVERY):
+            now = self._identity()
+            if now is None:
+                self._watched = None  # the next one may get the same number
+            if now is None or now == self._watched:
+                continue
+            with suppress(OSError):  # it is gone again; the next look sees
+                self._observer.unschedule_all()
+                self._observer.schedule(self._handler, str(self._folder), recursive=True)
+                self._watched = now
+            self._wake()
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            stat = os.stat(self._folder)
+        except OSError:
+            return None
+        return stat.st_dev, stat.st_ino
 
 
 class Polled:
