@@ -243,3 +243,14 @@ def test_files_of_something_else_are_not_overwritten(
     assert grade(book, klass, tmp_path / "out") == 2
     assert f"holds {name} of something else" in capsys.readouterr().err
     assert file.read_text() == "mine"
+
+
+def test_a_message_that_is_no_text_stops_nobody(
+    book: GradedBook, klass: Path, tmp_path: Path
+) -> None:
+    for answer in ('raise ValueError("\\ud800 \\x00 \\x1b[31m")\n', 'raise KeyError("\\udcff")\n'):
+        laid(klass, {"bob/01/answer.py": answer})
+        assert grade(book, klass, tmp_path / "out") == 0
+        report = load_class(tmp_path / "out" / "grades.json")
+        assert [one.points for one in report.submissions] == [20, 0, 0]
+        assert "Error" in report.submissions[1].items[0].message

@@ -314,3 +314,9 @@ def test_a_folder_that_is_not_whole_is_named(tmp_path: Path) -> None:
     (folder / "exercise.toml").write_text(keys + 'hints = ["one", "two", "three"]\n')
     with pytest.raises(UserError, match="statement.md is missing"):
         exercises.loaded(BOOK.chapter(0), folder)
+
+
+def test_an_answer_that_is_no_text_is_one_sentence(steps: Callable[..., str], laid: Path) -> None:
+    (laid / "answer.py").write_bytes(b"\xff\n")
+    said = steps("diff", "00", "--mine", str(laid), status=2)
+    assert said == f"error: {laid / 'answer.py'} is not UTF-8; save it as UTF-8.\n"

@@ -183,6 +183,8 @@ def test_a_spreadsheet_finds_no_formula_and_one_row_a_student() -> None:
     assert [row["name"] for row in rows] == ["ada", "'=b"]
     assert rows[0]["notes"].startswith("'=1+1")
     assert (rows[0]["07"], rows[0]["07 max"], rows[1]["07"]) == ("2.5", "4.75", "0")
+    wide = as_csv(class_report(submission("\uff1dcmd", []))).splitlines()[1]
+    assert wide.startswith("'\uff1dcmd,")
 
 
 # what must not get out

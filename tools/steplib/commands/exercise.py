@@ -55,7 +55,11 @@ def _check(book: Book, exercise: Exercise, args: argparse.Namespace) -> int:
 def _diff(_: Book, exercise: Exercise, args: argparse.Namespace) -> int:
     answer = laying.answer_in(exercise, args.mine)
     checkout = Path(args.upstream) if args.upstream else None
-    print(*versus.lines(exercise, answer.read_text(encoding="utf-8"), checkout), sep="\n")
+    try:
+        text = answer.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{answer} is not UTF-8; save it as UTF-8.") from None
+    print(*versus.lines(exercise, text, checkout), sep="\n")
     return 0
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Verdict = Literal["passed", "failed", "error", "timed out", "missing"]
 Visibility = Literal["visible", "hidden", "after_due_date", "after_published"]
 Isolation = Literal["bubblewrap", "namespaces", "limits"]
 
+_HALF = re.compile("[\ud800-\udfff]")
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_text(cls, value: Any) -> Any:
+        """Halves of characters, such as an error's message may hold, fit into no file."""
+        if isinstance(value, str):
+            return _HALF.sub("\N{REPLACEMENT CHARACTER}", value)
+        return [cls._is_text(item) for item in value] if isinstance(value, list) else value
 
 
 class Item(_Record):

@@ -11,7 +11,8 @@ from steplib.grading.formats.view import amount, plain
 if TYPE_CHECKING:
     from steplib.grading.schema import ClassReport, SubmissionReport
 
-_FORMULA = ("=", "+", "-", "@", "\t")  # a cell that begins so is run by a spreadsheet
+_FORMULA = ("=", "+", "-", "@", "\t", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""A cell that begins so is run by a spreadsheet; some take the wide forms for the narrow ones."""
 
 
 def as_csv(report: ClassReport) -> str:
