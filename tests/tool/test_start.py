@@ -13,6 +13,8 @@ from made_up_book import CORE, MadeUpBook
 from steplib import starter
 from steplib.book import Book
 from steplib.cli import main
+from steplib.errors import UserError
+from steplib.hints.seen import Seen
 from steplib.paths import ROOT
 from steplib.symbols import is_public, symbols
 
@@ -297,3 +299,31 @@ def test_the_starters_of_the_book(number: int) -> None:
         for task in it.tasks:
             body = ast.unparse(got[task].node).split('"""')[-1]
             assert body.count("raise NotImplementedError") == 1, task
+
+
+@pytest.mark.parametrize("command", [["start", "2", "--into"], ["catch-up", "2", "--mine"]])
+def test_a_file_in_a_folders_place_is_kept_and_named(
+    command: list[str], steps: Callable[..., str], folder: Path
+) -> None:
+    steps("start", "1", "--into", str(folder))
+    for path in (folder / "minisgl").iterdir():
+        path.unlink()
+    (folder / "minisgl").rmdir()
+    (folder / "minisgl").write_text("mine")
+    said = steps(*command, str(folder), status=2)
+    assert said == (
+        f"error: {folder / 'minisgl'} is a file, and a folder belongs there; move it away.\n"
+    )
+    assert (folder / "minisgl").read_text() == "mine"
+
+
+def test_a_record_that_is_made_to_break_its_reader(steps: Callable[..., str], folder: Path) -> None:
+    steps("start", "1", "--into", str(folder))
+    deep = "[" * 100_000
+    (folder / ".handbook-passed.json").write_text(deep)
+    steps("status", "--mine", str(folder))
+    (folder / ".handbook-hints.json").write_text(deep)
+    with pytest.raises(UserError, match="hints then begin anew"):
+        Seen.load(folder)
+    (folder / ".handbook.json").write_text(deep)
+    assert "can't be read; delete it" in steps("status", "--mine", str(folder), status=2)

@@ -98,8 +98,13 @@ class WorkFolder:
             raise UserError(f"{file} is a folder, and a file belongs there; move it away.")
         try:
             return file.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return None
+        except NotADirectoryError:
+            wrong = next(folder for folder in file.parents if folder.exists())
+            raise UserError(
+                f"{wrong} is a file, and a folder belongs there; move it away."
+            ) from None
 
     def _write(self, contents: dict[str, bytes]) -> None:
         """The manifest last: what it does not list yet counts as the reader's own."""
