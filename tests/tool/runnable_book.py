@@ -224,8 +224,12 @@ def nudge(book: RunnableBook, *lengths: int) -> Reference:
 
 
 def text_of(found: Report) -> str:
-    """The report as a reader sees it, without what differs from run to run."""
-    text = "\n".join(report.lines(found))
+    """The report as a reader sees it, the same for each run."""
+    return without_what_differs("\n".join(report.lines(found)))
+
+
+def without_what_differs(text: str) -> str:
+    """A report without stages and seconds."""
     text = re.sub(r"[\w./]*/minisgl-\w+/", "STAGE/", text)
     return re.sub(r"in \d+\.\d s", "in N s", text)
 

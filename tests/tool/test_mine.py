@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from made_up_book import MadeUpBook
-from runnable_book import CORE, TEST, RunnableBook, text_of
+from runnable_book import CORE, TEST, RunnableBook, without_what_differs
 
 from steplib import cache, mine, minechecks, minereport, starter, workfolder
 from steplib.book import Book
@@ -70,8 +70,7 @@ def told(book: RunnableBook, folder: Path, *only: str) -> tuple[Report, str]:
     own = read(book, folder)
     found = book.check(*only, mine=own)
     found.earlier_forms = None
-    modules = "\n".join(minereport.lines(own, "DIR", found)).partition("\n\n")[0]
-    return found, modules + "\n\n" + text_of(found)
+    return found, without_what_differs("\n".join(minereport.lines(own, "DIR", found)))
 
 
 def refused(book: RunnableBook, folder: Path, golden: Golden, name: str) -> Report:
@@ -184,6 +183,26 @@ def test_all_failing_tests_are_told(book: RunnableBook, folder: Path) -> None:
     book.write(second, book.read(TEST).replace("a_step_appends", "another_step_appends"))
     found, _ = told(book, folder, "tests")
     assert len(found.chapters[0].results[0].findings) == 2
+
+
+def test_the_verdict_comes_before_the_modules(book: RunnableBook, folder: Path) -> None:
+    """Sixty modules take few lines, each with its path and its hash."""
+    own = read(book, folder)
+    found = book.check("files", mine=own)
+    names = [f"part{number:02d}.py" for number in range(60)]
+    loaded = {
+        name: (f"minisgl/layers/{name}", f"{number:08x}" * 8) for number, name in enumerate(names)
+    }
+    found.chapters[0].results[0].data["modules"] = loaded
+    verdict, _, modules = "\n".join(minereport.lines(own, "DIR", found)).rpartition("\n\n")
+    assert "1 chapter passed in" in verdict
+    assert "minisgl" not in verdict
+    head, whose, *rows = modules.splitlines()
+    assert head.startswith("60 modules were imported from DIR;")
+    assert whose == "not from your folder:"
+    assert len(rows) < 20 and max(map(len, rows)) <= 100
+    told = " ".join(rows).removeprefix("  minisgl/layers/").split()
+    assert told == [word for n, name in enumerate(names) for word in (name, f"{n:08x}")]
 
 
 def test_results_are_kept_by_content(book: RunnableBook, folder: Path) -> None:
