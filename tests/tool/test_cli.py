@@ -156,6 +156,20 @@ def test_trouble_is_one_sentence(
     golden(f"cli_{name}", capsys.readouterr().err)
 
 
+def test_a_python_without_the_packages(tmp_path: Path) -> None:
+    """-S leaves out what is installed: grade names a package, and doctor lists them all."""
+    bare = [sys.executable, "-S", *TOOL[1:]]
+    words = ["grade", "--submissions", str(tmp_path), "--chapters", "00", "--out", str(tmp_path)]
+    ran = subprocess.run([*bare, *words], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: this Python has no package pydantic; take the one that")
+    assert ran.stderr.count("\n") == 1
+    env = os.environ | {"HF_HUB_OFFLINE": "1"}
+    ran = subprocess.run([*bare, "doctor"], capture_output=True, text=True, timeout=60, env=env)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    assert "pydantic           not installed" in ran.stdout
+
+
 def test_a_fault_of_the_tool_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_command, "run", _fails_with(OSError(errno.EIO, "bad", "x")))
     with pytest.raises(OSError, match="bad"):

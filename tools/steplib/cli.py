@@ -17,6 +17,7 @@ from steplib.errors import UserError, did_you_mean
 from steplib.paths import ROOT
 
 WRONG_USE, INTERRUPTED = 2, 130
+_SCRIPT = "tools/steps.py"
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*?)' \(choose from (?P<known>.*)\)")
 _PLACES = ("mine", "into", "out", "submissions", "html", "json", "junit", "upstream")
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
@@ -50,6 +51,8 @@ def main(argv: list[str] | None = None) -> int:
         return _say("error: the output was closed before all of it was written", WRONG_USE)
     except OSError as error:
         return _say(f"error: {_explained(error)}", WRONG_USE)
+    except ModuleNotFoundError as error:
+        return _say(f"error: {_without(error)}", WRONG_USE)
 
 
 def _run(argv: list[str]) -> int:
@@ -93,6 +96,17 @@ def _finish(status: int) -> int:
 def _say(sentence: str, status: int) -> int:
     print(sentence, file=sys.stderr)
     return status
+
+
+def _without(error: ModuleNotFoundError) -> str:
+    """One sentence for a package that is missing; a module of the tool's own is a fault of it."""
+    package = (error.name or "steplib").partition(".")[0]
+    if package == "steplib":
+        raise error
+    return (
+        f"this Python has no package {package}; take the one that `make setup` makes "
+        f"(.venv/bin/python {_SCRIPT} ...), or see what is missing: python {_SCRIPT} doctor"
+    )
 
 
 def _explained(error: OSError) -> str:

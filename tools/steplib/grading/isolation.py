@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from steplib.grading import libraries
-from steplib.grading.schema import Isolation
+
+if TYPE_CHECKING:
+    from steplib.grading.schema import Isolation  # doctor runs where pydantic isn't there
 
 LIMITS = {
     "RLIMIT_DATA": 4 << 30,  # bytes of one process; an engine with default settings takes 2.5 GB
