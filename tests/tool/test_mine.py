@@ -125,6 +125,12 @@ def test_a_syntax_error(book: RunnableBook, folder: Path, golden: Golden) -> Non
     assert failed(found) == ["files", "references", *EXECUTED]
 
 
+def test_what_python_asks_ends_as_it_does(book: RunnableBook, folder: Path) -> None:
+    (folder / CORE).write_text("f(1) + 2 = 3\n")
+    _, text = told(book, folder, "files")
+    assert "instead of '='? Mend the line." in text
+
+
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"x = 1\0"], ids=["not_utf8", "null_byte"])
 def test_a_file_that_is_no_text(data: bytes, book: RunnableBook, folder: Path) -> None:
     (folder / CORE).write_bytes(data)

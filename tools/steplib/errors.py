@@ -24,6 +24,11 @@ class Problem:
         return f"{self.where}: {self.message} {self.mend}"
 
 
+def sentence(said: str) -> str:
+    """What another program said, with the full stop that it may lack."""
+    return said if said.endswith((".", "?", "!")) else f"{said}."
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` Did you mean "near"?`, or nothing when no known word is near."""
     near = get_close_matches(word, list(known), n=1)

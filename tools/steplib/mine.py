@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steplib.book import Book
-from steplib.errors import UserError
+from steplib.errors import UserError, sentence
 from steplib.facts import Finding
 from steplib.tree import Tree, TreeFile
 from steplib.workfolder import WorkFolder
@@ -93,7 +93,7 @@ def _fault(file: TreeFile, folder: Path, chapter: Chapter) -> Finding | None:
     try:
         ast.parse(file.text(), file.path)
     except SyntaxError as error:
-        message = f"this is not valid Python: {error.msg}."
+        message = f"this is not valid Python: {sentence(error.msg)}"
         where = f"{file.path}:{error.lineno}" if error.lineno else file.path
         return Finding(message, where, mend="Mend the line.")
     except (ValueError, RecursionError, MemoryError) as error:  # not UTF-8, or made to break ast

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steplib.errors import Problem
+from steplib.errors import Problem, sentence
 from steplib.manifest import Later
 from steplib.modules import Index, read
 from steplib.paths import shown
@@ -139,7 +139,7 @@ def _said(reference: Reference) -> str:
 def _unreadable(where: str, error: SyntaxError | UnicodeDecodeError) -> Problem:
     line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
     reason = error.msg if isinstance(error, SyntaxError) else error.reason
-    return Problem(CHECK, where + line, f"This is not valid Python: {reason}.", "Mend the line.")
+    return Problem(CHECK, where + line, f"This is not valid Python: {sentence(reason)}", "Mend the line.")
 
 
 def _sources(book: Book, chapter: Chapter) -> Iterator[tuple[Path, str]]:

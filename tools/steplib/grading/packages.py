@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from steplib.errors import sentence
 from steplib.exercises.exercise import Exercise
 from steplib.exercises.laying import ANSWER
 from steplib.grading.intake import HandedIn
@@ -109,7 +110,7 @@ def notes(book: Book, package: Package, numbers: list[int]) -> Iterator[str]:
         try:
             ast.parse(data, path)
         except SyntaxError as error:
-            yield f"{path}:{error.lineno}: this is not valid Python: {error.msg}."
+            yield f"{path}:{error.lineno}: this is not valid Python: {sentence(error.msg)}"
         except (ValueError, RecursionError, MemoryError) as error:
             yield f"{path} can't be read as Python: {error}."
     for number in numbers:
