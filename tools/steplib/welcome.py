@@ -27,8 +27,12 @@ Each body that you write raises an error now, which names its task. Read
 
     python tools/steps.py check {number:02d} --mine {folder}
 
-It prints the first thing that is wrong and what to type next. Three more commands help:
+It prints the first thing that is wrong and what to type next. More commands help:
 
+    # the tests on each save, while you write; the keys are shown there
+    python tools/steps.py watch {number:02d} --mine {folder}
+    # which chapters your files have passed
+    python tools/steps.py status --mine {folder}
     # the tasks of this chapter, with hints for each
     python tools/steps.py hint {number:02d} --mine {folder}
     # one file as it was laid here
