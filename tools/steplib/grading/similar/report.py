@@ -49,9 +49,11 @@ def summary(found: Found) -> str:
     """What was compared, and what is usual in this class."""
     pairs = count(len(found.pairs), "pair")
     verb = "stands" if len(found.pairs) == 1 else "stand"
+    usual = percent(found.usual)
+    usual += "" if usual == percent(0) else " or less"
     return (
-        f"{pairs} of {found.compared} {verb} out: half of all pairs are at {percent(found.usual)} "
-        f"or less, and from {percent(found.bound)} on a pair is shown"
+        f"{pairs} of {found.compared} {verb} out: half of all pairs are at {usual}, "
+        f"and from {percent(found.bound)} on a pair is shown"
     )
 
 
