@@ -139,7 +139,8 @@ def _said(reference: Reference) -> str:
 def _unreadable(where: str, error: SyntaxError | UnicodeDecodeError) -> Problem:
     line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
     reason = error.msg if isinstance(error, SyntaxError) else error.reason
-    return Problem(CHECK, where + line, f"This is not valid Python: {sentence(reason)}", "Mend the line.")
+    said = f"This is not valid Python: {sentence(reason)}"
+    return Problem(CHECK, where + line, said, "Mend the line.")
 
 
 def _sources(book: Book, chapter: Chapter) -> Iterator[tuple[Path, str]]:
