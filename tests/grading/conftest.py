@@ -9,6 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tool"))
 
+from goldens import golden as golden  # noqa: E402
 from graded_book import GradedBook  # noqa: E402
 
 from steplib.grading import run, submission  # noqa: E402

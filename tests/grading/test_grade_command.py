@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import time
+import zipfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from steplib.grading.course import Course
 from steplib.grading.pool import Pool
 from steplib.grading.schema import load_class
 
+Golden = Callable[[str, str], None]
 ROOT = Path(__file__).resolve().parents[2]
 RIGHT = "def steps(tokens):\n    return tokens\n"
 WRONG = "def steps(tokens):\n    return tokens + 1\n"
@@ -56,6 +59,32 @@ def test_the_exit_status_says_whether_it_worked(
         for file in ("report.json", "gradescope.json", "junit.xml", "report.html"):
             assert (out / "students" / name / file).stat().st_size > 0
     assert "reports are in" in capsys.readouterr().out
+
+
+def test_what_is_told(
+    book: GradedBook,
+    klass: Path,
+    tmp_path: Path,
+    golden: Golden,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Twice, with a damaged zip, a stray file, and one who hands in again."""
+    (klass / "dan.zip").write_bytes(b"PK, or so it says")
+    (klass / "list.txt").write_text("anna, bob, dan, eve, finn")
+    with zipfile.ZipFile(klass / "finn.zip", "w") as packed:
+        packed.writestr("01/answer.py", "def steps(:\n")
+    for name in ("grade", "grade_again"):
+        assert grade(book, klass, tmp_path / "out", "--seed", "3", "-j", "1") == 0
+        golden(name, without_what_differs(capsys.readouterr().out))
+        laid(klass, {"bob/01/answer.py": RIGHT})
+
+
+def without_what_differs(told: str) -> str:
+    """Without how long it took and how well this machine locks code in."""
+    for warning in isolation.WARNINGS.values():
+        told = told.replace(f"warning: {warning}\n", "")
+    told = re.sub(r"^sandbox: .*$", "sandbox: KIND", told, flags=re.MULTILINE)
+    return re.sub(r", \d+ s$", ", N s", told, flags=re.MULTILINE)
 
 
 def test_a_second_run_grades_only_what_changed(
@@ -136,11 +165,24 @@ def test_which_chapters(book: GradedBook) -> None:
             chapters(loaded, wrong)
 
 
-def test_wrong_use(book: GradedBook, klass: Path, tmp_path: Path) -> None:
+def test_wrong_use(
+    book: GradedBook,
+    klass: Path,
+    tmp_path: Path,
+    golden: Golden,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     command = ["--root", str(book.root), "grade", "--out", str(tmp_path / "out")]
-    assert main([*command, "--submissions", str(klass)]) == 2
-    assert main([*command, "--submissions", str(tmp_path / "none"), "--exercises", "01"]) == 2
-    assert main([*command, "--submissions", str(klass), "--exercises", "99"]) == 2
+    for words in (
+        ["--submissions", str(klass)],
+        ["--submissions", str(tmp_path / "none"), "--exercises", "01"],
+        ["--submissions", str(klass), "--exercises", "99"],
+        ["--submissions", str(klass), "--chapters", "one"],
+        ["--submissions", str(klass), "--chapters", "1-0"],
+        ["--submissions", str(klass), "--chapters", "01", "-j", "0"],
+    ):
+        assert main([*command, *words]) == 2
+    golden("grade_wrong_use", capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
 
 
