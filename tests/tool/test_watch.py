@@ -586,6 +586,7 @@ def terminal(book: RunnableBook, folder: Path) -> Iterator[Terminal]:
 
 def test_keys_in_a_terminal(terminal: Terminal, book: RunnableBook, folder: Path) -> None:
     assert terminal.shows("FAILED  tests"), terminal.text
+    assert terminal.shows("stopped at a failure; so far 0 of 3 pairs passed, in"), terminal.text
     assert terminal.shows("q quit")
     assert not termios.tcgetattr(terminal.theirs)[3] & (termios.ICANON | termios.ECHO)
     terminal.press("h")

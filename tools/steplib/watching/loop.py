@@ -130,6 +130,8 @@ class Loop:
         passed, skipped = run.count("passed"), run.count("skipped")
         counts = f"{passed} of {run.total} pairs passed"
         counts += f", {skipped} skipped" if skipped else ""
+        if self.failures and not run.is_whole:
+            counts = f"stopped at a failure; so far {counts}"
         self.screen.head(f"{counts if run.total else 'no pair was run'}, in {run.seconds:.1f} s")
         if not self._next() and run.is_whole:
             self.screen.say("PASSED  what can be checked quickly; main, parity and types: press a")
