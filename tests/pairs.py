@@ -59,7 +59,14 @@ def truth(holds: bool, what: str, got: object = None) -> None:
     """`what` holds. For what is neither equal nor close, such as an order or a bound."""
     _count()
     if not holds:
-        raise Mismatch(what, "true", got)
+        raise Mismatch(what, _Words("something else"), got)
+
+
+class _Words(str):
+    """Shown as it is, since it is no value."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _is_number(x: object) -> bool:

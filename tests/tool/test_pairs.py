@@ -130,6 +130,12 @@ def test_a_judge_that_does_not_agree(name: str, judge: str, says: str, book: Run
     assert says in found.detail
 
 
+def test_what_does_not_hold_shows_no_value_that_nobody_can_give(book: RunnableBook) -> None:
+    judge = "    truth(got == 2, 'the number', got)\n"
+    found = run(book, HEAD + pair("x", "    return 1\n", judge)).results[0]
+    assert (found.expected, found.got) == ("something else", "1")
+
+
 def test_a_probe_that_ends_just_in_time_passes(book: RunnableBook) -> None:
     text = HEAD + pair("slow", "    time.sleep(1.0)\n    return 1\n")
     assert verdicts(run(book, text, limit=2.5)) == {"slow": "passed"}
