@@ -200,9 +200,24 @@ def test_what_a_later_start_laid_is_named_and_earns_nothing(
     given = starter.contents(loaded, 1)
     given[".handbook.json"] = b'{"chapter": 1, "laid": {}}'
     found = packages.packages(loaded, intake.HandedIn("anna", given), [0, 1])[0]
-    said = "1 of the 1 files of chapter 00 with tasks are the book's own, byte for byte."
+    said = "1 of the 1 files of chapter 00 with tasks is the book's own, byte for byte."
     assert said in packages.notes(loaded, found, [0])
     assert said not in packages.notes(loaded, found, [1])
     assert packages.is_only_laid(loaded, found, 0) and not packages.is_only_laid(loaded, found, 1)
     found.files["minimal_engine.py"] += b"# mine\n"
     assert not packages.is_only_laid(loaded, found, 0)
+
+
+@pytest.mark.parametrize(("count", "verb"), [(1, "is"), (2, "are")])
+def test_files_of_the_book_are_counted(
+    count: int, verb: str, book: GradedBook, tmp_path: Path
+) -> None:
+    files = book.honest()
+    for path in PARTS[:count]:
+        files[path] = files[path].removesuffix("# mine\n")
+    handed_in = intake.take(laid(tmp_path / "ada", files))
+    loaded = book.load()
+    found = packages.packages(loaded, handed_in, [1])[1]
+    [note] = packages.notes(loaded, found, [1])
+    which = "of the 11 files of chapter 01 with tasks"
+    assert note == f"{count} {which} {verb} the book's own, byte for byte."

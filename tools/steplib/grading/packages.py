@@ -144,5 +144,6 @@ def _of_the_book(book: Book, package: Package, number: int) -> Iterator[str]:
     own = {path: {tree[path].data for tree in trees if path in tree} for path in tasks}
     same = [path for path in tasks if package.files.get(path) in own[path]]
     if same:
-        whose = f"files of chapter {number:02d} with tasks are the book's own, byte for byte"
-        yield f"{len(same)} of the {len(tasks)} {whose}."
+        verb = "is" if len(same) == 1 else "are"
+        which = f"of the {len(tasks)} files of chapter {number:02d} with tasks"
+        yield f"{len(same)} {which} {verb} the book's own, byte for byte."
