@@ -90,3 +90,27 @@ def test_a_class_gets_the_answers_that_each_would_get_alone(tmp_path: Path) -> N
                 np.testing.assert_allclose(
                     first.logits(number, place), second.logits(number, place), atol=1e-4
                 )
+
+
+@pytest.mark.skipif(isolation.strictest() != "bubblewrap", reason="bubblewrap isn't here")
+def test_a_prediction_reaches_no_other_process(book: GradedBook, tmp_path: Path) -> None:
+    """Their memory holds what was measured, and the secret that records are signed with."""
+    answer = """
+import os
+
+
+def reached(pid, name):
+    try:
+        os.listdir(f"/proc/{pid}/fd") if name == "fd" else open(f"/proc/{pid}/{name}", "rb")
+        return True
+    except OSError:
+        return False
+
+
+def steps(tokens):
+    others = [pid for pid in os.listdir("/proc") if pid.isdigit() and int(pid) != os.getpid()]
+    return {name: [pid for pid in others if reached(pid, name)] for name in ("fd", "mem")}
+"""
+    report = book.grade(laid(tmp_path / "cheat", {"01/answer.py": answer}))
+    message = next(item.message for item in report.items if item.id == "exercise.01")
+    assert "got      {'fd': [], 'mem': []}" in message

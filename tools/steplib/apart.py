@@ -73,10 +73,15 @@ def keep(name: str, job: dict[str, Any], violations: list[str]) -> None:
 
     violations: what the answer tries in spite of the rules is added.
     """
-    with suppress(OSError, AttributeError):  # Linux: the answer can't read this process's memory
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    hide(True)
     told = {key: job[key] for key in ("tree", "scratch", "root")}
     sys.modules[name] = _StandIn(name, _Line({"name": name, **told}, violations))
+
+
+def hide(is_hidden: bool) -> None:
+    """Whether other processes of this user are kept from this one's memory and pipes; on Linux."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(not is_hidden), 0, 0, 0)
 
 
 class _StandIn(ModuleType):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from steplib.apart import hide  # noqa: E402
 from steplib.isolation import models_refused  # noqa: E402
 from steplib.jobs import CUT, channel, run  # noqa: E402
 
@@ -61,6 +62,7 @@ def serve(first: dict[str, Any]) -> None:
             __import__(name)
     if "limits" in first:
         _limit(first["limits"])
+    hide(True)  # its memory holds the secrets of records
     send = channel(first["fd"], first["nonce"])
     send("ready")
     while (job := _next_line()) is not None:
@@ -98,6 +100,7 @@ def _work(job: dict[str, Any], fd: int) -> None:
     status = 1
     try:
         os.setsid()
+        hide(False)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(job["scratch"])
         run(job, channel(fd, job.pop("nonce")))
