@@ -196,8 +196,8 @@ def probe_shutdown_reaches_the_engine_and_lets_all_tables_go(seed):
     names = ("table_manager", "token_pool", "cache_manager", "prefill_manager")
     with outside() as o:
         scheduler, called = o.scheduler(), []
-        close = scheduler.close_queues
-        scheduler.close_queues = lambda: (called.append("queues"), close())
+        close_queues = scheduler.close_queues
+        scheduler.close_queues = lambda: (called.append("queues"), close_queues())
         scheduler.engine.shutdown = lambda: called.append("engine")
         before = [name in vars(scheduler) for name in names]
         scheduler.shutdown()

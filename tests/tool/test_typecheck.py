@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from made_up_book import MANIFESTS, MadeUpBook, shown
 
+from steplib import mine
 from steplib.typecheck import type_problems
 
 Golden = Callable[[str, str], None]
@@ -38,3 +40,24 @@ def test_a_listed_name_counts_as_known(made_up: MadeUpBook, module: str, name: s
     assert len(type_problems(made_up.load(), 1)) == 1
     made_up.manifest(1, MANIFESTS[1] + LATER % (module, name))
     assert type_problems(made_up.load(), 1) == []
+
+
+def test_a_reader_is_told_whose_file_it_is(made_up: MadeUpBook, tmp_path: Path) -> None:
+    book = made_up.load()
+    for path, file in book.reference(2).files.items():
+        place = tmp_path / "mine" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.data)
+    core = tmp_path / "mine" / "minisgl" / "core.py"
+    core.write_text(
+        core.read_text().replace(
+            "def added() -> int:\n    return 4", "def added() -> str:\n    return 4"
+        )
+    )
+    found = type_problems(mine.read(book, tmp_path / "mine", "02"), 2)
+    assert {
+        (problem.where.rpartition("/")[2].split(":")[0], problem.mend) for problem in found
+    } == {
+        ("core.py", "Mend it in your file."),
+        ("ops.py", "This file is as the book has it: one of yours doesn't fit it."),
+    }

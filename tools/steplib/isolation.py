@@ -197,9 +197,7 @@ class Guard:
 class _ModelRefuser:
     """Refuses the same modules while nothing but libraries are imported."""
 
-    def find_spec(
-        self, name: str, path: object = None, target: object = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if (stand_in := _stand_in(name)) is not None:
             return stand_in
         if _is_modeling(name):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from steplib.errors import Problem, UserError
 from steplib.manifest import Later
+from steplib.mine import MyBook
 from steplib.paths import cache_dir, shown
 from steplib.static import later_entries
 
@@ -113,5 +114,13 @@ def _problem(book: Book, tree: Tree, finding: dict[str, object]) -> Problem:
     file = tree.files.get(str(finding["file"]))
     where = shown(file.source, book.root) if file else str(finding["file"])
     message = f"mypy says: {finding['message']} [{finding['code']}]."
-    mend = f"Mend it in the tree of chapter {tree.chapter.number:02d}."
+    mend = _mend(book, tree.chapter.number, str(finding["file"]))
     return Problem(CHECK, f"{where}:{finding['line']}", message, mend)
+
+
+def _mend(book: Book, number: int, path: str) -> str:
+    if not isinstance(book, MyBook) or path not in book.mine:
+        return f"Mend it in the tree of chapter {number:02d}."
+    if book.is_mine(path):
+        return "Mend it in your file."
+    return "This file is as the book has it: one of yours doesn't fit it."
