@@ -376,7 +376,7 @@ def test_parity_is_next_once_its_references_are_there(book: RunnableBook) -> Non
     runner, kept = Launcher(lineup.folder), cache.Results(book.root, is_fresh=True)
     context = Context(made, lineup, Reference(), runner, runner, kept, Limits())
     assert check_chapters(context, chapters, 1, Begun(chapters), only=EXECUTED).is_passed
-    assert begun == ["parity", "manifest", "main", "tests", "untouched"]
+    assert begun == ["parity", "manifest", "tests", "main", "untouched"]
 
 
 def test_forked_jobs_give_the_same_verdicts(book: RunnableBook) -> None:

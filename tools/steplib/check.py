@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from steplib.book import Chapter
 
 _ORDER = (
-    *("manifest", "files", "references", "main", "tests", "types"),
+    *("manifest", "files", "references", "tests", "main", "types"),
     *("parity", "untouched", "text"),
 )
 """The order of work while references are asked for. Reports are in book order."""
