@@ -30,11 +30,15 @@ Say = Callable[[str], None]
 
 @dataclass
 class _Entry:
-    """One submission on its way. used: the chapters that its packages are of."""
+    """One submission on its way. used: the chapters that its packages are of.
+
+    refused: why it can't be taken at all.
+    """
 
     path: Path
     handed_in: HandedIn | None
     used: dict[int, list[int]] = field(default_factory=dict)
+    refused: str = ""
 
     @property
     def name(self) -> str:
@@ -61,7 +65,7 @@ class Course:
         entries = [self._entry(path) for path in intake.submissions(folder)]
         kept = cache.Results(self.exam.root, self.is_fresh)
         keys = {entry.name: self._key(entry) for entry in entries}
-        contents = {entry.name: entry.content for entry in entries}
+        by_name = {entry.name: entry for entry in entries}
         done = {name: found for name, key in keys.items() if (found := kept.get(key))}
         waiting = [entry for entry in entries if entry.name not in done]
         if done:
@@ -73,10 +77,10 @@ class Course:
             def put(task: Task, answer: Answer) -> None:
                 name = task["name"]
                 done[name] = self._taken(name, answer)
-                if answer.get("done", {}).get("sha256") == contents[name]:  # not changed since
+                entry = by_name[name]
+                if answer.get("done", {}).get("sha256") == entry.content:  # not changed since
                     kept.put(keys[name], done[name])
-                got = done[name]
-                told = f"{got['points']:g} of {got['max_points']:g}, {got['seconds']:.0f} s"
+                told = _told_of(done[name], entry.refused)
                 self.say(f"{len(done):3} of {len(entries)}  {name}  {told}")
 
             pool.run(tasks, self._limit, put)
@@ -97,8 +101,8 @@ class Course:
     def _entry(self, path: Path) -> _Entry:
         try:
             handed_in = intake.take(path)
-        except intake.Refused:
-            return _Entry(path, None)
+        except intake.Refused as refused:
+            return _Entry(path, None, refused=str(refused))
         found = packages.packages(self.exam.book, handed_in, list(self.exam.chapters))
         used: dict[int, list[int]] = {}
         for number, package in found.items():
@@ -123,7 +127,8 @@ class Course:
         exam, seeds = self.exam, sorted(self.exam.seed_of(entry.name) for entry in waiting)
         numbers = sorted({*exam.chapters, *(n for entry in waiting for n in entry.used)})
         with ThreadPoolExecutor(max_workers=1) as aside:
-            answers = aside.submit(ClassReferences(exam.root).prepare, list(self._wanted(waiting)))
+            wanted = list(self._wanted(waiting))
+            answers = aside.submit(ClassReferences(exam.root).prepare, wanted)
             task = {"kind": "calibrate", "exam": self._told()}
             tasks = [{**task, "chapter": n, "seeds": []} for n in numbers]
             pool.run(tasks, _SETTING_UP, _demand_done)
@@ -131,7 +136,8 @@ class Course:
             tasks = [{**task, "chapter": n, "seeds": part} for n in numbers for part in parts]
             pool.run(tasks, _SETTING_UP, _demand_done)
             self._warn(numbers)
-            self.say("waiting for transformers' answers")
+            if wanted:
+                self.say("waiting for transformers' answers")
             answers.result()
 
     def _warn(self, numbers: list[int]) -> None:
@@ -177,3 +183,8 @@ def _demand_done(task: Task, answer: Answer) -> None:
     if "done" not in answer:
         why = answer.get("refused") or answer["failed"]
         raise UserError(f"chapter {task['chapter']:02d} can't be graded with: {why}")
+
+
+def _told_of(report: dict[str, Any], refused: str) -> str:
+    points = f"{report['points']:g} of {report['max_points']:g}"
+    return f"{points}: {refused}" if refused else f"{points}, {report['seconds']:.0f} s"
