@@ -52,6 +52,14 @@ def test_points_that_moved_from_one_item_to_another_are_told() -> None:
     assert told[1] == "  content, versions, seed and isolation are the same"
 
 
+def test_one_reason_for_many_items_is_said_once() -> None:
+    ids = ("07.a", "07.b", "07.c")
+    old = class_report(submission("ada", [item(it, 0, 1, message="no Python") for it in ids]))
+    new = class_report(submission("ada", [item(it, 1, 1) for it in ids]))
+    told = [line.strip() for line in lines(compare(old, new)) if line.startswith("      ")]
+    assert told == ["was no Python", "was as above", "was as above"]
+
+
 @settings(max_examples=30, deadline=None)
 @given(report=submissions)
 def test_a_grading_is_the_same_as_itself(report: SubmissionReport) -> None:

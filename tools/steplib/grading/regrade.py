@@ -131,10 +131,13 @@ def _told(found: Difference) -> Iterator[str]:
     yield f"{plain(found.new.name)}  {total}"
     same = "content, versions, seed and isolation are the same"
     yield f"  {'; '.join(map(plain, found.causes)) or same}"
+    said = set[str]()
     for change in found.changes:
         yield f"  {plain(change.id)}  {_points(change.old)} -> {_points(change.new)}"
-        yield from _message("was", change.old)
-        yield from _message("is", change.new)
+        for word, item in (("was", change.old), ("is", change.new)):
+            if message := _message(item):
+                yield f"      {word:<4}{'as above' if message in said else message}"
+                said.add(message)
 
 
 def _total(report: SubmissionReport) -> str:
@@ -147,7 +150,8 @@ def _points(item: Item | None) -> str:
     return f"{item.verdict} {amount(item.points)} of {amount(item.max_points)}"
 
 
-def _message(word: str, item: Item | None) -> Iterator[str]:
-    if item is not None and item.message and item.verdict != "passed":
-        line = " ".join(plain(item.message).split())
-        yield f"      {word:<4}{line if len(line) <= _WIDTH else line[: _WIDTH - 3] + '...'}"
+def _message(item: Item | None) -> str:
+    if item is None or item.verdict == "passed":
+        return ""
+    line = " ".join(plain(item.message).split())
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."
