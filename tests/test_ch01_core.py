@@ -352,3 +352,15 @@ def judge_the_process_has_one_context_which_an_idle_moment_may_replace(seed, got
     refused(got["none"], "a context that was never set", "set_global_ctx", kind="AssertionError")
     refused(got["busy"], "a change during a pass", "running", kind="AssertionError")
     equal(got["found"], [True, True, True], "whether the expected context is found")
+
+
+def probe_a_context_is_made_without_a_batch(seed):
+    from minisgl.core import Context
+
+    return [error_of(lambda: Context(page_size=1, _batch=None)),
+            error_of(lambda: Context(page_size=1).batch)]  # fmt: skip
+
+
+def judge_a_context_is_made_without_a_batch(seed, got):
+    refused(got[0], "a batch given to the constructor", "_batch", kind="TypeError")
+    refused(got[1], "the batch of a new context", "no forward pass")

@@ -340,3 +340,15 @@ def judge_a_checkpoints_dtype_may_be_named_in_any_style_or_not_at_all(seed, got)
     ):
         equal(config, got[0][0], f"the model's config, {style}")
         equal(dtype, "torch.float32", f"dtype of a weight, {style}")
+
+
+def probe_biases_and_norms_are_left_out_unless_named(seed):
+    from minisgl.models import ModelConfig
+
+    known = {field.name: field.default for field in dataclasses.fields(ModelConfig)}
+    return {name: known[name] for name in ("qkv_bias", "o_bias", "mlp_bias", "qk_norm")}
+
+
+def judge_biases_and_norms_are_left_out_unless_named(seed, got):
+    names = ("qkv_bias", "o_bias", "mlp_bias", "qk_norm")
+    equal(got, dict.fromkeys(names, False), "defaults of the switches")

@@ -479,3 +479,21 @@ def probe_a_real_tokenizer_knows_its_chat_template(seed):
 
 def judge_a_real_tokenizer_knows_its_chat_template(seed, got):
     equal([got.count("user"), got.count("hi"), got.count("assistant")], [1, 1, 1], "the prompt")
+
+
+def probe_a_block_has_no_biases_and_head_norms_unless_told(seed):
+    from minisgl.models import ModelConfig
+    from minisgl.models.decoder import DecoderLayer
+    from minisgl.models.utils import RopeAttn
+
+    config = ModelConfig.from_hf(SimpleNamespace(**config_of("llama")))
+    blocks = [RopeAttn(config, 0), RopeAttn(config, 0, has_attn_bias=True, has_qk_norm=True)]
+    names = [sorted(block.state_dict()) for block in blocks]
+    return [names, vars(DecoderLayer(config, 5))["_layer_id"]]
+
+
+def judge_a_block_has_no_biases_and_head_norms_unless_told(seed, got):
+    plain = ["o_proj.weight", "qkv_proj.weight"]
+    told = ["k_norm.weight", *plain[:1], "q_norm.weight", "qkv_proj.bias", *plain[1:]]
+    equal(got[0], [plain, told], "weights of a block by default, and with both switches on")
+    equal(got[1], 5, "the layer's number, which names its range in a profile")

@@ -305,3 +305,27 @@ def judge_a_bfloat16_engine_stays_near_the_float32_one(seed, got):
     off = float(np.sqrt(((exact - rounded) ** 2).mean()) / exact.std())
     truth(1e-5 < off < 0.1, f"logits are off by {off:.2g} standard deviations, below 0.1")
     close(rounded.mean(), exact.mean(), 0.1, "mean logit")
+
+
+def probe_the_event_is_recorded_when_all_copies_are_queued(seed):
+    from minisgl.engine import engine as module
+
+    made, calls = engine(), []
+
+    class Event:
+        def record(self) -> None:
+            calls.append("record")
+
+        def synchronize(self) -> None:
+            calls.append("wait")
+
+    module.new_event, kept = (lambda device: Event()), module.new_event
+    try:
+        output = Served(made, prompts(seed)[:2]).step()
+    finally:
+        module.new_event = kept
+    return [calls, type(output[2]).__name__]
+
+
+def judge_the_event_is_recorded_when_all_copies_are_queued(seed, got):
+    equal(got, [["record", "wait"], "Event"], "calls of one batch's event, and what is given back")

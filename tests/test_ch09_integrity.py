@@ -231,3 +231,14 @@ def judge_the_tree_can_be_drawn(seed, got):
     equal(got[2][2].split("\n")[2], line, "a long node at page size 4")
     last = "└─ tokens 9 8 9 8 9 ... 8 (8) | slots 40 41 42 43 44 ... 47 (8) | age 3"
     equal(got[2][2].split("\n")[4], last, "the last node at page size 4")
+
+
+def probe_a_node_and_a_cache_keep_what_they_are_made_with(seed):
+    from minisgl.kvcache.radix_cache import RadixTreeNode
+
+    node = RadixTreeNode(2, 7)
+    return [node.timestamp, node.ref_count, len(node.children), str(radix_cache(2).device)]
+
+
+def judge_a_node_and_a_cache_keep_what_they_are_made_with(seed, got):
+    equal(got, [7, 0, 0, "cpu"], "a new node's timestamp, locks and children; the cache's device")

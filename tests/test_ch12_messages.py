@@ -352,3 +352,21 @@ def judge_nothing_is_pickled_or_evaluated(seed: int, got: Any) -> None:
     banned += "send_pyobj recv_pyobj Timestamp ext_hook object_hook"
     equal(sorted(set(got) & set(banned.split())), [], "names that could run what was received")
     truth("serialize_type" in got, "the source was read", got)
+
+
+def probe_what_is_shown_of_a_value_is_cut_after_80_characters(seed: int) -> Any:
+    from minisgl.message import BaseBackendMsg
+
+    def named(*lengths: int) -> Any:
+        wrong = typed("AbortBackendMsg", uid=["x" * length for length in lengths])
+        return error_of(lambda: BaseBackendMsg.decoder(wrong))
+
+    return [named(16, 16, 16, 16), named(17, 16, 16, 16)]
+
+
+def judge_what_is_shown_of_a_value_is_cut_after_80_characters(seed: int, got: Any) -> None:
+    whole = repr(["x" * 16] * 4)
+    refused(got[0], "a value of 80 characters", whole, kind="MessageError")
+    cut = repr(["x" * 17] + ["x" * 16] * 3)[:80] + "..."
+    refused(got[1], "a value of 81 characters", cut, kind="MessageError")
+    truth("..." not in got[0]["message"], "80 characters are shown whole")
