@@ -350,3 +350,27 @@ def judge_what_the_command_can_not_do_is_one_sentence(seed, got):
     truth("holds no request" in nothing["err"], "an empty trace is named", nothing["err"])
     equal(answers, [1, 0], "status when a request failed, and when none did")
     refused(unnamed, "a server without models", "names no model", kind="ValueError")
+
+
+def probe_the_client_runs_as_a_program(seed):
+    import runpy
+
+    err = io.StringIO()
+    with (
+        served() as (client, server),
+        mock.patch.object(sys, "argv", ["client", "--no-progress", "--url", "u"]),
+        contextlib.redirect_stderr(err),
+    ):
+        server.models = []
+        sys.modules.pop(client.__name__)
+        try:
+            runpy.run_module(client.__name__, run_name="__main__")
+        except SystemExit as end:
+            return [end.code, err.getvalue()]
+    return [None, err.getvalue()]
+
+
+def judge_the_client_runs_as_a_program(seed, got):
+    status, err = got
+    equal(status, 2, "status of python -m minisgl.benchmark.client without a model to ask for")
+    truth(err.startswith("The benchmark stopped: "), "why is said", err)

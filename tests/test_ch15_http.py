@@ -587,3 +587,47 @@ def judge_a_header_without_an_end_ends_the_connection(seed, got):
     taken, answer = got
     truth(taken < 64, "megabytes of a header are not taken for ever", taken)
     equal(answer, "HTTP/1.1 200 OK", "a header of 30,000 bytes is taken")
+
+
+def timers_of(data: bytes) -> list[int]:
+    """How many timers run for a connection on which data came, and how many once it is lost."""
+    from uvicorn import Config
+    from uvicorn.server import ServerState
+
+    from minisgl.server.connection import make_protocol
+
+    async def scene() -> list[int]:
+        loop, timers = asyncio.get_running_loop(), []
+        call_at = loop.call_at
+
+        def noted(*args: Any, **more: Any) -> asyncio.TimerHandle:
+            timers.append(call_at(*args, **more))
+            return timers[-1]
+
+        transport = mock.Mock()
+        transport.get_extra_info.return_value = None
+        transport.is_closing.return_value = False
+        config = Config(slow_app, log_config=None, lifespan="off")
+        protocol = make_protocol(30)(config, ServerState(), {}, loop)
+        counts = []
+        with mock.patch.object(loop, "call_at", noted):
+            protocol.connection_made(transport)
+            protocol.data_received(data)
+            await asyncio.sleep(0)
+            counts.append(sum(not timer.cancelled() for timer in timers))
+            protocol.connection_lost(None)
+            await asyncio.sleep(0)
+            counts.append(sum(not timer.cancelled() for timer in timers))
+        return counts
+
+    return run(scene())
+
+
+def probe_a_connection_that_is_lost_leaves_no_timer(seed):
+    return [timers_of(b""), timers_of(HEADER)]
+
+
+def judge_a_connection_that_is_lost_leaves_no_timer(seed, got):
+    for what, (open_, lost) in zip(("silent", "halfway"), got, strict=True):
+        truth(open_ > 0, f"a connection that is {what} has its time", open_)
+        equal(lost, 0, f"timers of a {what} connection that is lost")

@@ -307,6 +307,21 @@ def judge_a_value_of_a_wrong_type_or_out_of_range_is_refused(seed, got):
                 is_refused(error, name, f"{kind}: {name} of {str(value)[:20]!a}")
 
 
+NUMBERS = ["temperature", "top_p", "presence_penalty", "frequency_penalty"]
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
+def probe_what_is_not_finite_is_not_called_too_large(seed):
+    bodies = [[name, f'{{"{name}": {value}}}'] for name in NUMBERS for value in NOT_FINITE]
+    return [[name, body, taken("chat", **json.loads(body))] for name, body in bodies]
+
+
+def judge_what_is_not_finite_is_not_called_too_large(seed, got):
+    equal(len(got), len(NUMBERS) * len(NOT_FINITE), "requests")
+    for name, body, error in got:
+        is_refused(error, name, body, *(["number"] if "NaN" in body else []))
+
+
 ON = {
     "audio": {"voice": "a"},
     "best_of": 2,

@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 from pairs import equal, public_bug, truth
-from stub_frontend import left_over, run, script, stub_frontend
+from stub_frontend import left_over, reply, run, script, stub_frontend
 
 NOTHING = [{}, {}, []]
 CTRL_C, CTRL_D = "Ctrl-C", "Ctrl-D"
@@ -84,6 +84,21 @@ def judge_an_answer_can_not_take_over_the_terminal(seed, got):
         got["shown"][1], "\ufffd[2Ja\ufffd\ufffd \u00e9\tb ", "what is shown of control characters"
     )
     equal(got["asked"][1][1], ["assistant", "\x1b[2Ja\x07\x9b \u00e9\tb "], "the chat has them")
+
+
+PLAIN = "~\u00a0\u00a1\u00df\U0001f600"
+"""The last character of ASCII, a space that doesn't break, and others above the controls."""
+
+
+def probe_what_is_no_control_character_is_shown_as_it_is(seed):
+    def answers(msg: Any) -> list[Any]:
+        return [reply(msg.uid, PLAIN, finished=True)]
+
+    return "\n".join(chatted("say it", CTRL_D, answers=answers)["shown"][1:])
+
+
+def judge_what_is_no_control_character_is_shown_as_it_is(seed, got):
+    equal(got, PLAIN, "what is shown")
 
 
 @public_bug("B103")

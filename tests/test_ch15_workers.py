@@ -366,6 +366,32 @@ def judge_a_server_ends_with_a_status_and_a_sentence(seed, got):
     equal(left, [], "folders that are left")
 
 
+def probe_the_package_run_as_a_program_serves_and_its_shell_chats(seed):
+    import runpy
+
+    from minisgl import server
+    from minisgl.server import launch
+
+    given: dict[str, list[Any]] = {}
+    for name in ("minisgl", "minisgl.shell"):
+        start = mock.Mock()
+        with (
+            mock.patch.object(server, "launch_server", start),
+            mock.patch.object(launch, "launch_server", start),
+        ):
+            runpy.run_module(name, run_name="__main__")
+        given[name] = [[list(call.args), call.kwargs] for call in start.call_args_list]
+    return [given["minisgl"], len(given["minisgl.shell"]), str(given["minisgl.shell"])]
+
+
+def judge_the_package_run_as_a_program_serves_and_its_shell_chats(seed, got):
+    served, shells, how = got
+    equal(len(served), 1, "servers that python -m minisgl starts")
+    truth("True" not in str(served), "it has no chat unless --shell-mode says so", served)
+    equal(shells, 1, "servers that python -m minisgl.shell starts")
+    truth("True" in how, "this one has a chat", how)
+
+
 class Session:
     """A server whose workers are threads, run in this thread, and a client in another.
 
