@@ -205,6 +205,23 @@ def judge_a_token_without_text_ends_a_run_of_byte_tokens_and_nothing_else(seed, 
     equal({"".join(pieces) for pieces in got["byte-level"]}, {"é你"}, "byte-level: none is parted")
 
 
+def spoiled() -> list[list[int]]:
+    """A character that is begun and not ended, in the midst of letters, at every place."""
+    letters = [piece("b")] * 40
+    run = in_bytes("sentencepiece", b"\xe4" + b"a" * 24)
+    return [[*letters[:place], *run, piece("b")] for place in range(len(letters))]
+
+
+def probe_a_wrong_byte_spoils_its_run_wherever_it_comes(seed):
+    return [stream(manager("sentencepiece"), ids)[0] for ids in spoiled()]
+
+
+def judge_a_wrong_byte_spoils_its_run_wherever_it_comes(seed, got):
+    for pieces, ids in zip(got, spoiled(), strict=True):
+        place = len(ids) - 26
+        equal("".join(pieces), "b" * place + "\ufffd" * 25 + "b", f"the text, {place} tokens in")
+
+
 ENDLESS = {"continued": b"\x80", "begun": b"\xe4", "never": b"\xff", "half": b"\xf0\x9f"}
 
 
@@ -271,13 +288,28 @@ def judge_leading_spaces_are_kept(seed, got):
 SPACED = "do n't stop , b ."
 
 
+def in_words() -> Any:
+    """A tokenizer of whole words, which decode puts spaces between; only BPE is never cleaned."""
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast
+
+    vocab = {word: i for i, word in enumerate(SPACED.split())}
+    made = Tokenizer(models.WordLevel(vocab, unk_token="."))
+    return PreTrainedTokenizerFast(tokenizer_object=made, clean_up_tokenization_spaces=True)
+
+
 def probe_spaces_before_punctuation_are_kept(seed):
+    from minisgl.tokenizer.detokenize import DetokenizeManager
+
     names = ("sentencepiece", "tiny-qwen3")
-    return ["".join(stream(manager(name), in_bytes(name, SPACED.encode()))[0]) for name in names]
+    texts = [stream(manager(name), in_bytes(name, SPACED.encode()))[0] for name in names]
+    texts.append(stream(DetokenizeManager(in_words()), list(range(len(SPACED.split()))))[0])
+    return ["".join(pieces) for pieces in texts]
 
 
 def judge_spaces_before_punctuation_are_kept(seed, got):
-    equal(got, [SPACED] * 2, "the text of byte tokens, with both tokenizers")
+    equal(got[:2], [SPACED] * 2, "the text of byte tokens, with both tokenizers")
+    equal(got[2], SPACED, "the text of words, with a tokenizer that by itself cleans up")
 
 
 @public_bug("B79")

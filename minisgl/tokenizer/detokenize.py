@@ -116,19 +116,19 @@ class DetokenizeManager:
 
     def _shorten(self, status: DecodeStatus) -> None:
         """Keep the last tokens only, if what follows is read in the same way behind them."""
-        ids, sent = status.decoded_ids, status.sent_offset
+        ids, known = status.decoded_ids, status.decoded_str
         run = self._byte_run(ids)
         readable, is_spoiled = _read(run)
-        if is_spoiled:  # four bytes up to the wrong one spoil what follows just as well
+        if is_spoiled:  # the wrong byte and the one before it spoil what follows just as well
             end = len(ids) - len(run) + readable + 1
-            status.decoded_ids = ids[max(end - 4, len(ids) - len(run)) : end]
+            status.decoded_ids = ids[max(end - 2, len(ids) - len(run)) : end]
             status.decoded_str = self._decode(status.decoded_ids)
             status.sent_offset = len(status.decoded_str)
             return
-        known, unsent = status.decoded_str[max(0, sent - 1) :], status.decoded_str[sent:]
+        unsent = known[status.sent_offset :]
         for start in range(len(ids) - WINDOW, len(ids) - WINDOW - 4, -1):
             text = self._decode(ids[start:])
-            if len(text) > len(unsent) and (text.endswith(known) or len(ids) > LONGEST_WINDOW):
+            if len(text) > len(unsent) and (known.endswith(text) or len(ids) > LONGEST_WINDOW):
                 status.decoded_ids, status.decoded_str = ids[start:], text
                 status.sent_offset = len(text) - len(unsent)
                 return
