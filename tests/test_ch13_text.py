@@ -222,6 +222,21 @@ def judge_a_wrong_byte_spoils_its_run_wherever_it_comes(seed, got):
         equal("".join(pieces), "b" * place + "\ufffd" * 25 + "b", f"the text, {place} tokens in")
 
 
+def spaced() -> list[list[int]]:
+    """A run of byte tokens that begins with a space, in the midst of letters, at every place."""
+    run = in_bytes("sentencepiece", " aaaaa你".encode())
+    return [[*[piece("b")] * place, *run, piece("b")] for place in range(40)]
+
+
+def probe_a_run_keeps_its_first_space_wherever_it_comes(seed):
+    return [stream(manager("sentencepiece"), ids)[0] for ids in spaced()]
+
+
+def judge_a_run_keeps_its_first_space_wherever_it_comes(seed, got):
+    for pieces, ids in zip(got, spaced(), strict=True):
+        equal("".join(pieces), whole("sentencepiece", ids), f"the text of {ids}")
+
+
 ENDLESS = {"continued": b"\x80", "begun": b"\xe4", "never": b"\xff", "half": b"\xf0\x9f"}
 
 
