@@ -103,7 +103,8 @@ def _work(
         everything = sorted(every, key=lambda task: _ORDER.index(task[1].name))
         early = _Early([(c, check) for c, check in everything if not check.needs])
         late = [(c, check) for c, check in everything if check.needs]
-        prepare = [partial(early.prepare, run.context)] if early.compared else []
+        compared = [chapter for chapter, check in early.waiting if check.name == "parity"]
+        prepare = [partial(early.prepare, run.context, compared)] if compared else []
         _finish(pool, [*prepare, *[partial(early.next, run.one)] * len(early.waiting)])
         _finish(pool, [partial(run.one, c, k) for c, k in late])
     except BaseException:
@@ -131,12 +132,8 @@ class _Early:
     is_prepared: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def compared(self) -> list[Chapter]:
-        return [chapter for chapter, check in self.waiting if check.name == "parity"]
-
-    def prepare(self, context: Context) -> None:
-        _prepare(context, self.compared)
+    def prepare(self, context: Context, compared: list[Chapter]) -> None:
+        _prepare(context, compared)
         self.is_prepared = True
 
     def next(self, one: Callable[[Chapter, Check], None]) -> None:

@@ -73,6 +73,7 @@ class Guard:
         self._is_looking = False
         places = (sys.prefix, sys.base_prefix)  # by their own names, too: one may be a link
         self._installed = tuple({*places, *map(os.path.realpath, places)})
+        self._installed_below = tuple(place + os.sep for place in self._installed)
         self._tops = {"minisgl", *(path.stem for path in Path(self.tree).glob("*.py"))}
 
     def install(self) -> None:
@@ -146,7 +147,7 @@ class Guard:
 
     def _is_installed(self, path: str) -> bool:
         """Plainly so as it is written: there are thousands, and a real path costs system calls."""
-        return path.startswith(self._installed) and "/../" not in path
+        return path.startswith(self._installed_below) and "/../" not in path
 
     def _audit_look(self) -> None:
         """An answer may not find what was measured in the frames of the check that calls it."""
